@@ -20,7 +20,7 @@ pub(crate) struct Remains {
     pub(crate) cgroup: Option<SessionCgroup>,
     /// Counts the session's device memory until no process is left.
     pub(crate) memory: Option<MemoryService>,
-    /// The session's turns on devices, likewise.
+    /// The session's turns on devices, unless its executor has closed their lane.
     pub(crate) turns: Option<ProcessTurns>,
 }
 

@@ -238,6 +238,12 @@ impl Job {
         }
     }
 
+    /// Whether the job holds a device that other jobs may use, too.
+    pub(super) fn shares(&self, device: DeviceId) -> bool {
+        let mut of_node = counted(self.by_node.get(&device.node).into_iter().flatten());
+        of_node.any(|leased| leased.device == device && !leased.exclusive)
+    }
+
     /// Returns the nodes of the job's devices, or of those that it held at its end.
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> {
         counted(self.by_node.keys().copied())

@@ -106,10 +106,12 @@ impl Cluster {
             true => self.numbering_and_rest(&session.viewer()),
             false => (session.lease.devices.clone(), 0),
         };
+        let job = session.job.and_then(|key| self.allocations.job(self.allocations.job_by_key(key)?));
         let devices = numbers.iter().filter_map(|device| {
             let node = self.nodes.get(&device.node)?;
             let info = node.device(device.ordinal)?.clone();
-            Some(LeasedDevice { info, address: node.address.clone() })
+            let is_shared = job.is_some_and(|job| job.shares(*device));
+            Some(LeasedDevice { info, address: node.address.clone(), is_shared })
         });
         let lease = Lease {
             session: id,

@@ -20,8 +20,17 @@ pub struct TurnLane {
 
 #[derive(Default)]
 struct Keepers {
-    by_ordinal: BTreeMap<u32, Arc<TurnKeeper>>,
+    by_ordinal: BTreeMap<u32, Joined>,
+    /// Number of joins so far.
+    joins: u64,
     has_ended: bool,
+}
+
+/// The keeper of a device that has joined.
+struct Joined {
+    /// The number of its join, which the agent's messages name: those for an earlier keeper of the device may still arrive.
+    number: u64,
+    keeper: Arc<TurnKeeper>,
 }
 
 impl TurnLane {
@@ -44,7 +53,10 @@ impl TurnLane {
 
     fn read(&self) {
         while let Ok(hold) = self.channel.receive_hold() {
-            let keeper = self.keepers.lock().by_ordinal.get(&hold.ordinal).cloned();
+            let keepers = self.keepers.lock();
+            let joined = keepers.by_ordinal.get(&hold.ordinal).filter(|joined| joined.number == hold.join);
+            let keeper = joined.map(|joined| joined.keeper.clone());
+            drop(keepers);
             if let Some(keeper) = keeper {
                 keeper.hold(hold.turn, hold.limit);
             }
@@ -53,7 +65,7 @@ impl TurnLane {
         keepers.has_ended = true;
         let released = std::mem::take(&mut keepers.by_ordinal);
         drop(keepers);
-        released.into_values().for_each(|keeper| keeper.release());
+        released.into_values().for_each(|joined| joined.keeper.release());
     }
 
     fn send(&self, request: TurnRequest) {
@@ -65,14 +77,20 @@ impl TurnLane {
 impl TurnAgent for TurnLane {
     fn join(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
         let _one = self.membership.take();
+        if keeper.has_ended() {
+            // The device may have started anew, and its next keeper joined.
+            return;
+        }
         let mut keepers = self.keepers.lock();
         if keepers.has_ended {
             drop(keepers);
             return keeper.release();
         }
-        keepers.by_ordinal.insert(ordinal, keeper.clone());
+        keepers.joins += 1;
+        let number = keepers.joins;
+        keepers.by_ordinal.insert(ordinal, Joined { number, keeper: keeper.clone() });
         drop(keepers);
-        self.send(TurnRequest::Join { ordinal });
+        self.send(TurnRequest::Join { ordinal, number });
     }
 
     fn wants(&self, ordinal: u32) {
@@ -86,7 +104,7 @@ impl TurnAgent for TurnLane {
     fn leave(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
         let _one = self.membership.take();
         let mut keepers = self.keepers.lock();
-        let is_current = keepers.by_ordinal.get(&ordinal).is_some_and(|current| Arc::ptr_eq(current, keeper));
+        let is_current = keepers.by_ordinal.get(&ordinal).is_some_and(|current| Arc::ptr_eq(&current.keeper, keeper));
         if !is_current {
             // The device has started anew.
             return;

@@ -119,7 +119,7 @@ fn granted(devices: Vec<LeasedDevice>) -> Message {
 }
 
 fn device(info: DeviceInfo) -> Message {
-    granted(vec![LeasedDevice { info, address: "a".into() }])
+    granted(vec![LeasedDevice { info, address: "a".into(), is_shared: false }])
 }
 
 /// Whether a message is refused whose last list, which is empty, claims `len` elements, followed by so many bytes.
@@ -255,7 +255,7 @@ fn is_enforced(place: &str) -> Option<bool> {
         "Message.InUse" => refuses_list(&Message::InUse(Vec::new()), 0, session::USES_MAX + 1, 1 << 20),
         "Lease.devices" => refuses_list(&granted(Vec::new()), 0, 1 << 20, 1 << 20),
         "LeasedDevice.address" => {
-            is_bounded(&granted(vec![LeasedDevice { info: info(), address: mark() }]), ADDRESS_MAX)
+            is_bounded(&granted(vec![LeasedDevice { info: info(), address: mark(), is_shared: false }]), ADDRESS_MAX)
         }
         "DeviceInfo.node_name" => is_bounded(&device(DeviceInfo { node_name: mark(), ..info() }), NAME_MAX),
         "DeviceInfo.name" => is_bounded(&device(DeviceInfo { name: mark(), ..info() }), NAME_MAX),

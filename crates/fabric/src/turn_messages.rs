@@ -1,9 +1,10 @@
 //! Messages between a node's agent and a process that drives its devices, about the process's turns on them.
 //!
 //! ```text
-//! agent     kind (u32): 1 hold; the device's ordinal (u32); the turn's number (u64); nanoseconds (u64), all bits for no limit
-//! process   kind (u32): 1 join, 2 wants, 3 returns, 4 returns and wants, 5 leave; the ordinal (u32); the turn's number (u64), 0 but
-//!           for 3 and 4; 0 (u64)
+//! agent     kind (u32): 1 hold; the device's ordinal (u32); the join's number (u64); the turn's number (u64); nanoseconds (u64),
+//!           all bits for no limit
+//! process   kind (u32): 1 join, 2 wants, 3 returns, 4 returns and wants, 5 leave; the ordinal (u32); the join's number (u64), 0 but
+//!           for 1; the turn's number (u64), 0 but for 3 and 4; 0 (u64)
 //! ```
 
 use crate::transport::SharedLane;
@@ -19,13 +20,15 @@ const RETURNS_AND_WANTS: u32 = 4;
 const LEAVE: u32 = 5;
 const UNLIMITED: u64 = u64::MAX;
 /// Bytes of a message.
-const MESSAGE: usize = 24;
+const MESSAGE: usize = 32;
 
 /// A message of the agent: the process may run regions on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HoldTurn {
     /// The device.
     pub ordinal: u32,
+    /// The number of the process's latest [`TurnRequest::Join`] for the device. Turns of an earlier one are void.
+    pub join: u64,
     /// The number of the turn. A second message with the number shortens the turn.
     pub turn: u64,
     /// Time until the turn ends, or earlier once the process has no region to run; `None`: the turn has no end.
@@ -35,8 +38,8 @@ pub struct HoldTurn {
 /// A message of a process, about the device with this ordinal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TurnRequest {
-    /// The device has started. Its regions wait for a turn.
-    Join { ordinal: u32 },
+    /// The device has started. Its regions wait for a turn. Messages of the agent name the `number`.
+    Join { ordinal: u32, number: u64 },
     /// A region waits, and the process has no turn.
     Wants { ordinal: u32 },
     /// The turn has ended. `wants`: further regions wait.
@@ -45,23 +48,26 @@ pub enum TurnRequest {
     Leave { ordinal: u32 },
 }
 
-fn words(kind: u32, ordinal: u32, turn: u64, last: u64) -> [u8; MESSAGE] {
+fn words(kind: u32, ordinal: u32, join: u64, turn: u64, last: u64) -> [u8; MESSAGE] {
     let mut message = [0; MESSAGE];
     message[..4].copy_from_slice(&kind.to_le_bytes());
     message[4..8].copy_from_slice(&ordinal.to_le_bytes());
-    message[8..16].copy_from_slice(&turn.to_le_bytes());
-    message[16..].copy_from_slice(&last.to_le_bytes());
+    message[8..16].copy_from_slice(&join.to_le_bytes());
+    message[16..24].copy_from_slice(&turn.to_le_bytes());
+    message[24..].copy_from_slice(&last.to_le_bytes());
     message
 }
 
-fn parts(message: [u8; MESSAGE]) -> Option<(u32, u32, u64, u64)> {
+fn parts(message: [u8; MESSAGE]) -> Option<(u32, u32, u64, u64, u64)> {
     let (kind, rest) = message.split_first_chunk()?;
     let (ordinal, rest) = rest.split_first_chunk()?;
+    let (join, rest) = rest.split_first_chunk()?;
     let (turn, rest) = rest.split_first_chunk()?;
     let last = rest.first_chunk()?;
     Some((
         u32::from_le_bytes(*kind),
         u32::from_le_bytes(*ordinal),
+        u64::from_le_bytes(*join),
         u64::from_le_bytes(*turn),
         u64::from_le_bytes(*last),
     ))
@@ -70,34 +76,34 @@ fn parts(message: [u8; MESSAGE]) -> Option<(u32, u32, u64, u64)> {
 impl HoldTurn {
     fn encode(self) -> [u8; MESSAGE] {
         let limit = self.limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(UNLIMITED - 1));
-        words(HOLD, self.ordinal, self.turn, limit.unwrap_or(UNLIMITED))
+        words(HOLD, self.ordinal, self.join, self.turn, limit.unwrap_or(UNLIMITED))
     }
 
     fn decode(message: [u8; MESSAGE]) -> Option<Self> {
-        let (kind, ordinal, turn, limit) = parts(message)?;
+        let (kind, ordinal, join, turn, limit) = parts(message)?;
         let limit = (limit != UNLIMITED).then(|| Duration::from_nanos(limit));
-        (kind == HOLD).then_some(Self { ordinal, turn, limit })
+        (kind == HOLD).then_some(Self { ordinal, join, turn, limit })
     }
 }
 
 impl TurnRequest {
     fn encode(self) -> [u8; MESSAGE] {
         match self {
-            Self::Join { ordinal } => words(JOIN, ordinal, 0, 0),
-            Self::Wants { ordinal } => words(WANTS, ordinal, 0, 0),
-            Self::Returns { ordinal, turn, wants: false } => words(RETURNS, ordinal, turn, 0),
-            Self::Returns { ordinal, turn, wants: true } => words(RETURNS_AND_WANTS, ordinal, turn, 0),
-            Self::Leave { ordinal } => words(LEAVE, ordinal, 0, 0),
+            Self::Join { ordinal, number } => words(JOIN, ordinal, number, 0, 0),
+            Self::Wants { ordinal } => words(WANTS, ordinal, 0, 0, 0),
+            Self::Returns { ordinal, turn, wants: false } => words(RETURNS, ordinal, 0, turn, 0),
+            Self::Returns { ordinal, turn, wants: true } => words(RETURNS_AND_WANTS, ordinal, 0, turn, 0),
+            Self::Leave { ordinal } => words(LEAVE, ordinal, 0, 0, 0),
         }
     }
 
     fn decode(message: [u8; MESSAGE]) -> Option<Self> {
         match parts(message)? {
-            (JOIN, ordinal, 0, 0) => Some(Self::Join { ordinal }),
-            (WANTS, ordinal, 0, 0) => Some(Self::Wants { ordinal }),
-            (RETURNS, ordinal, turn, 0) => Some(Self::Returns { ordinal, turn, wants: false }),
-            (RETURNS_AND_WANTS, ordinal, turn, 0) => Some(Self::Returns { ordinal, turn, wants: true }),
-            (LEAVE, ordinal, 0, 0) => Some(Self::Leave { ordinal }),
+            (JOIN, ordinal, number, 0, 0) => Some(Self::Join { ordinal, number }),
+            (WANTS, ordinal, 0, 0, 0) => Some(Self::Wants { ordinal }),
+            (RETURNS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, wants: false }),
+            (RETURNS_AND_WANTS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, wants: true }),
+            (LEAVE, ordinal, 0, 0, 0) => Some(Self::Leave { ordinal }),
             _ => None,
         }
     }
@@ -184,13 +190,13 @@ mod tests {
         let (agent, process) = inproc_pair();
         let (agent, process) = (TurnChannel::new(agent), TurnChannel::new(process));
         for limit in [None, Some(Duration::ZERO), Some(Duration::from_nanos(UNLIMITED - 1))] {
-            let hold = HoldTurn { ordinal: 3, turn: u64::MAX, limit };
+            let hold = HoldTurn { ordinal: 3, join: 1 << 50, turn: u64::MAX, limit };
             agent.send_hold(hold).unwrap();
             assert_eq!(process.receive_hold().unwrap(), hold);
         }
         let returns = |wants| TurnRequest::Returns { ordinal: 2, turn: 1 << 40, wants };
         let requests = [
-            TurnRequest::Join { ordinal: 0 },
+            TurnRequest::Join { ordinal: 0, number: u64::MAX },
             TurnRequest::Wants { ordinal: u32::MAX },
             returns(false),
             returns(true),
@@ -206,9 +212,18 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_message_are_refused() {
-        for (kind, turn, last) in [(0, 0, 0), (6, 0, 0), (JOIN, 1, 0), (WANTS, 0, 1), (RETURNS, 1, 1)] {
-            assert_eq!(TurnRequest::decode(words(kind, 0, turn, last)), None, "{kind}");
+        let bytes = [
+            (0, 0, 0, 0),
+            (6, 0, 0, 0),
+            (JOIN, 1, 1, 0),
+            (WANTS, 0, 0, 1),
+            (RETURNS, 0, 1, 1),
+            (RETURNS, 1, 1, 0),
+            (LEAVE, 1, 0, 0),
+        ];
+        for (kind, join, turn, last) in bytes {
+            assert_eq!(TurnRequest::decode(words(kind, 0, join, turn, last)), None, "{kind}");
         }
-        assert_eq!(HoldTurn::decode(words(2, 0, 1, 1)), None);
+        assert_eq!(HoldTurn::decode(words(2, 0, 1, 1, 1)), None);
     }
 }

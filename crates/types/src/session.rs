@@ -96,6 +96,8 @@ pub struct LeasedDevice {
     pub info: DeviceInfo,
     /// `host:port` of its node's agent.
     pub address: String,
+    /// Whether the session's job shares the device with other jobs, so that regions run in turns.
+    pub is_shared: bool,
 }
 
 /// A session as an agent knows it: its owner, limits, duration and key. A coordinator can restore its state from it.

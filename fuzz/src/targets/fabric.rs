@@ -384,6 +384,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
             cpus: vec![0, 3],
         },
         address: "10.0.0.1:7447".into(),
+        is_shared: true,
     };
     let lease = Lease {
         session: SessionId(7),

@@ -311,7 +311,7 @@ fn between_devices_of_this_machine_and_of_others() {
     let mut lease = lease(std::slice::from_ref(&agent), 1);
     lease.own_node = Some(own);
     for local in &locals {
-        let device = LeasedDevice { info: local.info.clone(), address: "127.0.0.1:1".to_owned() };
+        let device = LeasedDevice { info: local.info.clone(), address: "127.0.0.1:1".to_owned(), is_shared: false };
         lease.devices.push(device);
     }
     let clients = locals.iter().map(|local| local.clone() as Arc<dyn LocalDeviceClient>).collect();

@@ -3,7 +3,7 @@
 //! A process with a turn runs regions, and all others hold theirs back. The device's time is divided in rounds. In each
 //! round a process that waits gets credit in proportion to its weight, and the time of its turns is subtracted while
 //! others wait. A region that runs past the end of its turn leaves the process in debt. Credit does not outlive its
-//! round, so that an idle process saves none.
+//! round, so that an idle process saves none. The debt of a process that leaves passes to the next process of its job.
 //!
 //! A process that begins to wait with credit left gets the next turn, so that a short region of a light session waits for
 //! at most one region of another.
@@ -26,6 +26,8 @@ pub(crate) const RETURN_MAX: Duration = Duration::from_secs(1);
 pub(crate) const DEBT_MAX: Duration = Duration::from_secs(10);
 /// Thousandths of a device in its weight.
 const WHOLE: i64 = 1_000;
+/// Most jobs whose credit is kept.
+const KEPT_MAX: usize = 1_024;
 
 /// A process that uses devices of the node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -40,10 +42,19 @@ pub(crate) struct Weight {
     pub(crate) job: Option<SessionKey>,
 }
 
+impl Weight {
+    /// Returns the nanoseconds in each round.
+    fn quantum(self) -> i64 {
+        nanos(WHOLE_TURN) / WHOLE * i64::from(self.milli).clamp(1, WHOLE)
+    }
+}
+
 /// A message to a process: it may run regions in this turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hold {
     pub(crate) member: Member,
+    /// The number of the process's join.
+    pub(crate) join: u64,
     /// The number of the turn. A second message with the same number shortens the turn.
     pub(crate) turn: u64,
     /// Time from now until the turn ends, or earlier once the process has no region to run; `None`: the turn has no end.
@@ -54,6 +65,8 @@ pub(crate) struct Hold {
 #[derive(Debug, Default)]
 pub(crate) struct DeviceTurns {
     members: BTreeMap<Member, Account>,
+    /// Accounts of processes that have left, by job. A later process of the job continues one, until its debt is paid.
+    kept: BTreeMap<SessionKey, Account>,
     holder: Option<Holder>,
     /// Waiting processes that have credit and did not wait before.
     sparse: VecDeque<Member>,
@@ -69,9 +82,11 @@ pub(crate) struct DeviceTurns {
     uncontended: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Account {
     weight: Weight,
+    /// The number of the process's join.
+    join: u64,
     /// Nanoseconds left; negative for a debt.
     credit: i64,
     /// The last round whose credit was added.
@@ -83,6 +98,7 @@ struct Account {
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     member: Member,
+    join: u64,
     turn: u64,
     since: Duration,
     /// From when on the turn is charged: since another process waits.
@@ -109,15 +125,30 @@ impl Account {
     fn charge(&mut self, time: Duration) {
         self.credit = self.credit.saturating_sub(nanos(time)).max(-nanos(DEBT_MAX));
     }
+
+    /// Adds the account of another process of the job, which has left, too. Their debts add up.
+    fn merge(&mut self, other: Self) {
+        let debts = self.credit.min(0) + other.credit.min(0);
+        self.credit = if debts < 0 { debts.max(-nanos(DEBT_MAX)) } else { self.credit.min(other.credit) };
+    }
+
+    /// Whether a new account has no more credit in `round`.
+    fn is_paid(mut self, round: u64) -> bool {
+        let quantum = self.weight.quantum();
+        self.refill(round, quantum);
+        self.credit >= quantum
+    }
 }
 
 impl DeviceTurns {
-    /// Adds a process. Its regions wait for a turn.
-    pub(crate) fn join(&mut self, now: Duration, member: Member, weight: Weight, out: &mut Vec<Hold>) {
+    /// Adds a process. Its regions wait for a turn. Messages to it name the `join`.
+    pub(crate) fn join(&mut self, now: Duration, member: Member, join: u64, weight: Weight, out: &mut Vec<Hold>) {
         self.leave(now, member, out);
-        self.members.insert(member, Account { weight, credit: 0, round: self.round, overdue: None });
-        let credit = self.quantum(member);
-        self.members.entry(member).and_modify(|account| account.credit = credit);
+        self.members.insert(member, Account { weight, join, credit: 0, round: self.round, overdue: None });
+        let new = (self.quantum(member), self.round);
+        let kept = weight.job.and_then(|job| self.kept.remove(&job));
+        let (credit, round) = kept.map_or(new, |kept| (kept.credit, kept.round));
+        self.members.entry(member).and_modify(|account| (account.credit, account.round) = (credit, round));
         if self.holder.is_none() && !self.is_contended() {
             // The first region of a process that is alone needs no message.
             self.give(now, member, out);
@@ -127,16 +158,43 @@ impl DeviceTurns {
     /// Removes a process that has ended, or has stopped the device.
     pub(crate) fn leave(&mut self, now: Duration, member: Member, out: &mut Vec<Hold>) {
         let was_contended = self.is_contended();
-        self.members.remove(&member);
+        self.refilled(member);
         self.sparse.retain(|other| *other != member);
         self.waiting.retain(|other| *other != member);
-        if self.holder.is_some_and(|holder| holder.member == member) {
+        let holder = self.holder.filter(|holder| holder.member == member);
+        if holder.is_some() {
             self.holder = None;
+        }
+        if let Some(mut account) = self.members.remove(&member) {
+            let overdue = account.overdue.take().map(|(_, from)| from);
+            if let Some(from) = holder.map_or(overdue, |holder| holder.charged_from) {
+                account.charge(now.saturating_sub(from));
+            }
+            self.keep(account);
         }
         if was_contended && !self.is_contended() {
             self.end_contention(now);
         }
         self.give_next(now, out);
+    }
+
+    /// Keeps the account of a process that has left: a process that joins with a new one would be out of debt.
+    fn keep(&mut self, mut account: Account) {
+        let round = self.round;
+        if let Some(job) = account.weight.job {
+            if let Some(mut other) = self.kept.remove(&job) {
+                other.refill(round, other.weight.quantum());
+                account.merge(other);
+            }
+            self.kept.insert(job, account);
+        }
+        self.kept.retain(|_, kept| !kept.is_paid(round));
+        if self.kept.len() > KEPT_MAX {
+            let least = self.kept.iter().max_by_key(|(_, kept)| kept.credit).map(|(job, _)| *job);
+            if let Some(job) = least {
+                self.kept.remove(&job);
+            }
+        }
     }
 
     /// Records that a process has a region to run, and no turn.
@@ -171,8 +229,13 @@ impl DeviceTurns {
                 account.overdue = None;
                 Some(from)
             }
-            // The process does not keep to the protocol.
-            (None, _) => return,
+            // The turn is of an earlier join of the process, or it does not keep to the protocol.
+            (None, _) => {
+                if wants {
+                    self.wants(now, member, out);
+                }
+                return;
+            }
         };
         if let Some(from) = charged_from {
             account.charge(now.saturating_sub(from));
@@ -242,14 +305,13 @@ impl DeviceTurns {
     /// Returns the nanoseconds of a process in each round. Processes of its job that use the device, too, have equal parts.
     fn quantum(&self, member: Member) -> i64 {
         let Some(Account { weight, .. }) = self.members.get(&member) else { return 1 };
-        let milli = i64::from(weight.milli).clamp(1, WHOLE);
         let using = self.sparse.iter().chain(&self.waiting).copied().chain(self.holder.map(|holder| holder.member));
         let of_job = |other: &Member| {
             let job = self.members.get(other).and_then(|other| other.weight.job);
             *other != member && job.is_some() && job == weight.job
         };
         let others = i64::try_from(using.filter(of_job).count()).unwrap_or(i64::MAX - 1);
-        (nanos(WHOLE_TURN) / WHOLE * milli / (1 + others)).max(1)
+        (weight.quantum() / (1 + others)).max(1)
     }
 
     /// Returns the credit of a process in this round.
@@ -314,7 +376,8 @@ impl DeviceTurns {
         if charged_from.is_none() {
             self.uncontended_since = now;
         }
-        let mut holder = Holder { member, turn: self.turns, since: now, charged_from, ends: None };
+        let join = self.members.get(&member).map_or(0, |account| account.join);
+        let mut holder = Holder { member, join, turn: self.turns, since: now, charged_from, ends: None };
         holder.ends = self.end_of(&holder);
         out.push(holder.message(now));
         self.holder = Some(holder);
@@ -324,7 +387,7 @@ impl DeviceTurns {
 impl Holder {
     fn message(&self, now: Duration) -> Hold {
         let limit = self.ends.map(|ends| ends.saturating_sub(now));
-        Hold { member: self.member, turn: self.turn, limit }
+        Hold { member: self.member, join: self.join, turn: self.turn, limit }
     }
 }
 

@@ -145,19 +145,19 @@ impl TurnService {
     fn apply(&self, member: Member, request: TurnRequest) {
         self.change(|table, now, out| {
             let Some(process) = table.processes.get(&member) else { return };
-            let (TurnRequest::Join { ordinal }
+            let (TurnRequest::Join { ordinal, .. }
             | TurnRequest::Wants { ordinal }
             | TurnRequest::Returns { ordinal, .. }
             | TurnRequest::Leave { ordinal }) = request;
             let Some(&weight) = process.weights.get(&ordinal) else {
-                if matches!(request, TurnRequest::Join { .. }) {
-                    out.push((ordinal, Hold { member, turn: 1, limit: None }));
+                if let TurnRequest::Join { number: join, .. } = request {
+                    out.push((ordinal, Hold { member, join, turn: 1, limit: None }));
                 }
                 return;
             };
             let (device, mut holds) = (table.devices.entry(ordinal).or_default(), Vec::new());
             match request {
-                TurnRequest::Join { .. } => device.join(now, member, weight, &mut holds),
+                TurnRequest::Join { number, .. } => device.join(now, member, number, weight, &mut holds),
                 TurnRequest::Wants { .. } => device.wants(now, member, &mut holds),
                 TurnRequest::Returns { turn, wants, .. } => device.returns(now, member, turn, wants, &mut holds),
                 TurnRequest::Leave { .. } => device.leave(now, member, &mut holds),
@@ -199,9 +199,9 @@ impl TurnService {
         }
         table.timer = Timer::Until(None);
         drop(table);
-        let service = Arc::downgrade(self);
+        let service = self.clone();
         let started = threads::spawn("accord-overdue", move || {
-            while let Some(service) = service.upgrade() {
+            loop {
                 service.take_back();
             }
         });
@@ -248,8 +248,8 @@ impl TurnTable {
 
     /// Returns the messages with the channels of their processes.
     fn addressed(&self, holds: Vec<(u32, Hold)>) -> Vec<(Arc<TurnChannel>, HoldTurn)> {
-        let address = |(ordinal, Hold { member, turn, limit })| {
-            Some((self.processes.get(&member)?.channel.clone(), HoldTurn { ordinal, turn, limit }))
+        let address = |(ordinal, Hold { member, join, turn, limit })| {
+            Some((self.processes.get(&member)?.channel.clone(), HoldTurn { ordinal, join, turn, limit }))
         };
         holds.into_iter().filter_map(address).collect()
     }
@@ -274,14 +274,15 @@ impl Drop for ProcessTurns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turns::device_turns::{RETURN_MAX, Weight};
+    use crate::turns::device_turns::Weight;
+
     fn process(service: &Arc<TurnService>, milli: u32) -> (ProcessTurns, TurnChannel) {
         let session = SessionId(milli.into());
         let (turns, lane) = service.open(session, [(0, Weight { milli, job: None })].into()).unwrap().unwrap();
         (turns, TurnChannel::new(lane))
     }
 
-    const JOIN: TurnRequest = TurnRequest::Join { ordinal: 0 };
+    const JOIN: TurnRequest = TurnRequest::Join { ordinal: 0, number: 4 };
     const WANTS: TurnRequest = TurnRequest::Wants { ordinal: 0 };
 
     #[test]
@@ -290,7 +291,7 @@ mod tests {
         let ((_one, first), (_other, second)) = (process(&service, 250), process(&service, 750));
         first.send_request(JOIN).unwrap();
         let held = first.receive_hold().unwrap();
-        assert_eq!(held.limit, None, "it is alone");
+        assert_eq!((held.join, held.limit), (4, None), "it is alone");
         second.send_request(JOIN).unwrap();
         second.send_request(WANTS).unwrap();
         let shortened = first.receive_hold().unwrap();
@@ -299,8 +300,8 @@ mod tests {
         let next = second.receive_hold().unwrap();
         assert!(next.turn > held.turn && next.limit.is_none(), "{next:?}");
         // Without a weight for the device, a process may always run regions.
-        second.send_request(TurnRequest::Join { ordinal: 1 }).unwrap();
-        assert_eq!(second.receive_hold().unwrap(), HoldTurn { ordinal: 1, turn: 1, limit: None });
+        second.send_request(TurnRequest::Join { ordinal: 1, number: 5 }).unwrap();
+        assert_eq!(second.receive_hold().unwrap(), HoldTurn { ordinal: 1, join: 5, turn: 1, limit: None });
     }
 
     #[test]
@@ -322,8 +323,9 @@ mod tests {
         assert!(third.receive_hold().unwrap().turn > held.turn);
         drop(third_turns);
         assert!(third.receive_hold().is_err());
-        assert!(service.table.lock().processes.len() == 1 && RETURN_MAX < Duration::from_secs(5));
+        assert_eq!(service.table.lock().processes.len(), 1);
     }
+
     #[test]
     fn a_program_takes_turns_while_its_session_goes_on() {
         let service = Arc::<TurnService>::default();

@@ -114,7 +114,7 @@ const TURNS: &[(&str, &str, &str)] = &[
         "a copy of the scheduler takes inputs, and is copied; only questions wait, which have threads of their own",
     ),
     ("node-agent/src/memory_service.rs", "channel", "the same in an executor, for 30 s at most"),
-    ("crates/fabric/src/turn_messages.rs", "writer", "a message of 24 bytes is written, which the agent reads at once"),
+    ("crates/fabric/src/turn_messages.rs", "writer", "a message of 32 bytes is written, which the agent reads at once"),
     (
         "crates/executor/src/turn_lane.rs",
         "membership",

@@ -114,6 +114,15 @@ fn exclusive_devices_go_to_the_next_job_when_agents_have_released_them() {
 }
 
 #[test]
+fn leases_say_which_devices_the_job_shares() {
+    let mut bench = Bench::with_agents(&["h1"]);
+    for (client, devices, is_shared) in [(1, "1:cpu", false), (2, "1:cpu:50%", true)] {
+        let session = granted(&bench.ask(client, devices), client).unwrap();
+        assert_eq!(bench.cluster.lease(session).unwrap().devices[0].is_shared, is_shared, "{devices}");
+    }
+}
+
+#[test]
 fn agents_are_told_what_a_job_holds_before_its_session_opens() {
     let mut bench = Bench::with_agents(&["h1"]);
     let effects = bench.ask(1, "1:cpu");

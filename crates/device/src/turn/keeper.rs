@@ -150,6 +150,10 @@ impl TurnKeeper {
                 let until = until.map(|until| known.map_or(until, |known| until.min(known))).or(known);
                 Phase::Holding { turn, until }
             }
+            // The agent has taken the earlier turn back.
+            Phase::Holding { turn: held, .. } | Phase::Returning { turn: held } if turn > held => {
+                Phase::Holding { turn, until }
+            }
             other => other,
         };
         drop(phase);
@@ -169,6 +173,11 @@ impl TurnKeeper {
         // The thread may still be joining at the agent.
         self.device.words().set(Gate::Open);
         self.device.words().ring();
+    }
+
+    /// Whether the keeper's device has stopped.
+    pub fn has_ended(&self) -> bool {
+        *self.phase.lock() == Phase::Ended
     }
 
     fn change_unless_ended(&self, to: Phase) {
@@ -358,6 +367,23 @@ mod tests {
         launch(&device).recv().unwrap();
         keeper.end();
         assert_eq!(heard.recv().unwrap(), Said::Leave(3));
+    }
+
+    #[test]
+    fn a_later_turn_replaces_the_held_one() {
+        let (device, keeper, heard) = started();
+        device.runs.store(true, Ordering::SeqCst);
+        keeper.hold(1, Some(Duration::ZERO));
+        // The agent has taken turn 1 back, whose region still runs.
+        keeper.hold(2, None);
+        launch(&device).recv().unwrap();
+        keeper.hold(3, Some(Duration::ZERO));
+        device.runs.store(false, Ordering::SeqCst);
+        device.words.region_ended();
+        assert_eq!(heard.recv().unwrap(), Said::Returns(3, 3, false));
+        keeper.end();
+        assert_eq!(heard.recv().unwrap(), Said::Leave(3));
+        assert!(keeper.has_ended());
     }
 
     #[test]

@@ -368,7 +368,8 @@ impl Writer {
         self.u8(u8::from(lease.plain_tcp));
         self.u8(u8::from(lease.is_of_job));
         self.length(lease.devices.len());
-        for LeasedDevice { info, address } in &lease.devices {
+        for LeasedDevice { info, address, is_shared } in &lease.devices {
+            self.u8(u8::from(*is_shared));
             self.info(info);
             self.text(address, ADDRESS_MAX);
         }
@@ -528,8 +529,8 @@ impl<'a> Reader<'a> {
     }
 
     fn lease(&mut self) -> Result<Lease> {
-        /// Two ids, seven lengths, a kind, a flag, memory and units.
-        const DEVICE_LEAST: usize = 8 + 8 * 4 + 2 + 12;
+        /// Two ids, seven lengths, a kind, two flags, memory and units.
+        const DEVICE_LEAST: usize = 8 + 8 * 4 + 3 + 12;
         Ok(Lease {
             session: SessionId(self.u64()?),
             key: self.key()?,
@@ -539,7 +540,8 @@ impl<'a> Reader<'a> {
             plain_tcp: self.flag()?,
             is_of_job: self.flag()?,
             devices: self.list(DEVICES_MAX, DEVICE_LEAST, |reader| {
-                Ok(LeasedDevice { info: reader.info()?, address: reader.text(ADDRESS_MAX)? })
+                let is_shared = reader.flag()?;
+                Ok(LeasedDevice { info: reader.info()?, address: reader.text(ADDRESS_MAX)?, is_shared })
             })?,
         })
     }
@@ -604,6 +606,7 @@ mod tests {
                 cpus: vec![0, 3],
             },
             address: "10.0.0.1:7447".into(),
+            is_shared: ordinal == 1,
         };
         Lease {
             session: SessionId(7),

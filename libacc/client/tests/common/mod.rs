@@ -310,7 +310,11 @@ pub fn traced_world(nodes: u32, devices: u32, regions: Regions, trace: Option<Ar
 
 pub fn lease(agents: &[Agent], devices: u32) -> Lease {
     let leased = agents.iter().flat_map(|agent| {
-        (0..devices).map(|ordinal| LeasedDevice { info: info(agent.node, ordinal), address: agent.address.to_string() })
+        (0..devices).map(|ordinal| LeasedDevice {
+            info: info(agent.node, ordinal),
+            address: agent.address.to_string(),
+            is_shared: false,
+        })
     });
     Lease {
         session: SESSION,

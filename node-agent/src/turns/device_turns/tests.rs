@@ -72,7 +72,7 @@ impl Simulation {
         for (at, program) in programs.iter().enumerate() {
             let member = Member(at as u64);
             let mut out = Vec::new();
-            simulation.turns.join(Duration::ZERO, member, program.weight, &mut out);
+            simulation.turns.join(Duration::ZERO, member, 1, program.weight, &mut out);
             simulation.send(out);
             simulation.add(program.pause, Event::Launch(member));
         }
@@ -85,7 +85,7 @@ impl Simulation {
     }
 
     fn send(&mut self, out: Vec<Hold>) {
-        for Hold { member, turn, limit } in out {
+        for Hold { member, turn, limit, .. } in out {
             let until = limit.map(|limit| self.now + MESSAGE + limit);
             self.add(MESSAGE, Event::Held { member, turn, until });
         }
@@ -279,6 +279,71 @@ fn a_long_region_runs_on_and_is_charged() {
     assert!(shares[0] < 0.62, "{shares:?}");
 }
 
+#[test]
+fn a_debt_outlives_its_process() {
+    let of_job = |job, milli| Weight { milli, job: Some(SessionKey([job; SessionKey::LEN])) };
+    let (mut turns, mut out) = (DeviceTurns::default(), Vec::new());
+    let (victim, hog) = (Member(0), Member(1));
+    turns.join(Duration::ZERO, victim, 1, of_job(1, 990), &mut out);
+    turns.join(Duration::ZERO, hog, 1, of_job(2, 10), &mut out);
+    turns.wants(Duration::ZERO, hog, &mut out);
+    turns.returns(MS, victim, 1, true, &mut out);
+    let held = turns.next_deadline().unwrap();
+    assert_eq!(turns.holder.map(|holder| holder.member), Some(hog));
+    turns.tick(held, &mut out);
+    assert_eq!(turns.holder.map(|holder| holder.member), Some(victim));
+    // Neither the same process nor another one of the job begins without the debt.
+    for (join, member) in [(2, hog), (1, Member(2))] {
+        if member != hog {
+            turns.leave(held, hog, &mut out);
+            assert_eq!(turns.kept.len(), 1);
+        }
+        turns.join(held, member, join, of_job(2, 10), &mut out);
+        out.clear();
+        turns.wants(held, member, &mut out);
+        assert!(turns.kept.is_empty() && turns.sparse.is_empty() && turns.waiting.len() == 1);
+        assert!(turns.members[&member].credit < -nanos(900 * MS), "{:?}", turns.members[&member]);
+    }
+    assert!(turns.holder.and_then(|holder| holder.ends).unwrap() >= held + TURN_MIN);
+    // A debt that is paid is not kept.
+    turns.leave(held, Member(2), &mut out);
+    assert_eq!(turns.kept.len(), 1);
+    let later = held + 1_000 * DEBT_MAX;
+    turns.join(later, Member(3), 1, of(10), &mut out);
+    turns.wants(later, Member(3), &mut out);
+    turns.leave(later, Member(3), &mut out);
+    assert!(turns.kept.is_empty());
+}
+
+#[test]
+fn debts_of_a_job_add_up_and_the_least_are_dropped() {
+    let mut turns = DeviceTurns::default();
+    let account = |job: u16, credit| {
+        let mut key = [0; SessionKey::LEN];
+        key[..2].copy_from_slice(&job.to_le_bytes());
+        let weight = Weight { milli: 10, job: Some(SessionKey(key)) };
+        Account { weight, join: 1, credit, round: 0, overdue: None }
+    };
+    turns.keep(account(1, -3_000_000));
+    turns.keep(account(1, 100));
+    turns.keep(account(1, -4_000_000));
+    assert_eq!(turns.kept.values().map(|kept| kept.credit).collect::<Vec<_>>(), [-7_000_000]);
+    (2..2_000).for_each(|job| turns.keep(account(job, -i64::from(job))));
+    assert!(turns.kept.len() == KEPT_MAX && turns.kept.values().any(|kept| kept.credit == -7_000_000));
+}
+
+#[test]
+fn a_turn_of_an_earlier_join_tells_that_a_region_waits() {
+    let (mut turns, mut out) = (DeviceTurns::default(), Vec::new());
+    for join in [1, 2] {
+        turns.join(Duration::ZERO, Member(0), join, of(500), &mut out);
+    }
+    assert_eq!(out.iter().map(|hold| (hold.join, hold.turn)).collect::<Vec<_>>(), [(1, 1), (2, 2)]);
+    turns.join(Duration::ZERO, Member(1), 1, of(500), &mut out);
+    turns.returns(Duration::ZERO, Member(1), 1, true, &mut out);
+    assert!(turns.sparse.contains(&Member(1)));
+}
+
 fn random_program() -> impl Strategy<Value = Program> {
     let region = prop_oneof![200..400u32, 500..2_000u32, 5_000..20_000u32].prop_map(|us| us * US);
     let pause = prop_oneof![2 => Just(Duration::ZERO), 1 => (1..20_000u32).prop_map(|us| us * US)];
@@ -341,7 +406,7 @@ proptest! {
             let (member, mut out) = (Member(member), Vec::new());
             turns.tick(now, &mut out);
             match call {
-                Call::Join(weight) => turns.join(now, member, weight, &mut out),
+                Call::Join(weight) => turns.join(now, member, 1, weight, &mut out),
                 Call::Leave => turns.leave(now, member, &mut out),
                 Call::Wants => turns.wants(now, member, &mut out),
                 Call::Returns { ago, wants } => {
@@ -359,7 +424,8 @@ proptest! {
             prop_assert_eq!(waiting.len(), different.len(), "a process waits twice");
             prop_assert!(turns.holder.is_none_or(|holder| !waiting.contains(&&holder.member)));
             prop_assert!(turns.holder.is_none_or(|holder| holder.ends.is_some()) || !turns.is_contended());
-            prop_assert!(turns.members.values().all(|account| account.credit >= -nanos(DEBT_MAX)));
+            prop_assert!(turns.members.values().chain(turns.kept.values()).all(|account| account.credit >= -nanos(DEBT_MAX)));
+            prop_assert!(turns.kept.len() <= 2);
         }
     }
 }
