@@ -528,7 +528,7 @@ impl<'a> Reader<'a> {
     }
 
     fn lease(&mut self) -> Result<Lease> {
-        /// Two ids, seven lengths, a kind, a flag, memory and units.
+        /// Two ids, eight lengths, a kind, a flag, memory and units.
         const DEVICE_LEAST: usize = 8 + 8 * 4 + 2 + 12;
         Ok(Lease {
             session: SessionId(self.u64()?),
