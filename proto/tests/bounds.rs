@@ -104,7 +104,7 @@ fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
         DeviceTested DeviceUse JobEvent SessionUse UseEnded UseReport
         ClusterSummary DeviceLine JobLine NodeLine UserLine WatchReply WatchRequest WatchRow
         ApplyPolicyReply ApplyPolicyRequest ChangeJobRequest EndedJob ExplainReply HistoryReply HistoryRequest Job JobDevices JobReply
-        JobRequest PauseReply PauseRequest PolicyFinding QueueReply QueueRequest UsageReply UsageRequest UsageRow WhatIfReply WhatIfRequest
+        JobRequest PauseReply PauseRequest PolicyChange PolicyFinding QueueReply QueueRequest UsageReply UsageRequest UsageRow WhatIfReply WhatIfRequest
     }
 }
 

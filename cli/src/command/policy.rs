@@ -4,7 +4,7 @@ use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
 use crate::output::{print, show};
 use crate::policy_args::{PolicyArgs, PolicyCommand};
-use accord_proto::v1::{ApplyPolicyReply, PolicyFinding};
+use accord_proto::v1::{ApplyPolicyReply, PolicyChange, PolicyFinding};
 use accord_scheduler::Request;
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::policy::{Bound, Finding, LongestWait, POLICY_BYTES_MAX, SitePolicy};
@@ -109,7 +109,11 @@ fn applied(file: &Path, reply: &ApplyPolicyReply, dry_run: bool) -> String {
         let in_effect = format!("nothing is changed: policy version {policy_version} stays in effect\n");
         return found.chain([in_effect]).collect();
     }
-    let mut text: String = changes.iter().map(|change| located(&file.to_string(), change)).collect();
+    let line = |change: &PolicyChange| match (change.line, change.column, &change.message) {
+        (0, _, message) => format!("{message}\n"),
+        (line, column, message) => format!("{file}:{line}:{column}: {message}\n"),
+    };
+    let mut text: String = changes.iter().map(line).collect();
     if *more_changes > 0 {
         text.push_str(&format!("and {more_changes} more changes\n"));
     }
@@ -122,21 +126,18 @@ fn applied(file: &Path, reply: &ApplyPolicyReply, dry_run: bool) -> String {
     text
 }
 
-/// Returns the line of a change, with the file before the place in it that a coordinator names.
-fn located(file: &str, change: &str) -> String {
-    let mut parts = change.splitn(3, ':');
-    let mut is_number = || parts.next().is_some_and(|part| part.parse::<u32>().is_ok());
-    if is_number() && is_number() { format!("{file}:{change}\n") } else { format!("{change}\n") }
-}
-
 fn applied_json(file: &Path, reply: &ApplyPolicyReply, dry_run: bool) -> Value {
     let finding = |found: &PolicyFinding| json!({ "line": found.line, "column": found.column, "message": found.message, "marked": found.marked });
+    let change = |change: &PolicyChange| {
+        let place = |number: u32| (number > 0).then_some(number);
+        json!({ "line": place(change.line), "column": place(change.column), "message": change.message })
+    };
     json!({
         "file": file.display().to_string(),
         "applied": !dry_run && reply.findings.is_empty(),
         "policy_version": reply.policy_version,
         "findings": reply.findings.iter().map(finding).collect::<Vec<_>>(),
-        "changes": reply.changes,
+        "changes": reply.changes.iter().map(change).collect::<Vec<_>>(),
         "more_changes": reply.more_changes,
     })
 }
@@ -217,8 +218,9 @@ mod tests {
     #[test]
     fn an_applied_policy_says_what_it_changes_and_its_version() {
         let file = Path::new("p.toml");
+        let change = |line, column, message: &str| PolicyChange { line, column, message: message.into() };
         let good = ApplyPolicyReply {
-            changes: vec!["job 3 would stop waiting: eva would not be in the account physics".into()],
+            changes: vec![change(0, 0, "job 3 would stop waiting: eva would not be in the account physics")],
             policy_version: 2,
             ..ApplyPolicyReply::default()
         };
@@ -229,9 +231,13 @@ mod tests {
         );
         assert!(applied(file, &good, true).contains("Nothing is changed: policy version 2 stays in effect"));
         assert_eq!(applied_json(file, &good, false)["applied"], true);
-        let placed = ["9:12: job 3 would run on".into(), "5gpu holds 6 of nvidia: it".into()];
-        let placed = applied(file, &ApplyPolicyReply { changes: placed.into(), ..good }, true);
-        assert!(placed.starts_with("p.toml:9:12: job 3 would run on\n5gpu holds 6"), "{placed}");
+        let changes = vec![change(9, 12, "job 3 would run on"), change(0, 0, "5gpu holds 6 of nvidia: it")];
+        let placed = ApplyPolicyReply { changes, ..good };
+        let printed = applied(file, &placed, true);
+        assert!(printed.starts_with("p.toml:9:12: job 3 would run on\n5gpu holds 6"), "{printed}");
+        let json = applied_json(file, &placed, true);
+        assert_eq!(json["changes"][0], json!({ "line": 9, "column": 12, "message": "job 3 would run on" }));
+        assert_eq!(json["changes"][1]["line"], Value::Null);
         let finding = PolicyFinding { line: 3, column: 9, message: "m".into(), marked: "  x\n  ^".into() };
         let bad = ApplyPolicyReply { findings: vec![finding], policy_version: 1, ..ApplyPolicyReply::default() };
         let printed = applied(file, &bad, false);

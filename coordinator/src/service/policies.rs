@@ -7,13 +7,13 @@ use accord_proto::bounds::{POLICY_CHANGES_MAX, POLICY_FINDINGS_MAX};
 use accord_proto::convert::check_version;
 use accord_proto::threads::on_thread;
 use accord_proto::v1;
-use accord_scheduler::policy::{Change, Finding, KeyPositions, SitePolicy};
+use accord_scheduler::policy::{Change, Finding, KeyPosition, KeyPositions, SitePolicy};
 use accord_telemetry::log::AUDIT;
 use accord_trust::access::Act;
 use accord_types::Count;
 use accord_types::texts::{WORDS_MAX, cut};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Response, Status};
 
 /// Most policies that are parsed at one time.
@@ -28,6 +28,12 @@ pub(super) struct Policies {
 impl Policies {
     pub(super) fn new(driver: Arc<Driver>) -> Self {
         Self { driver, reads: Arc::new(Semaphore::new(READ_MAX)) }
+    }
+
+    /// Waits until a policy may be parsed.
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, Status> {
+        let turn = self.reads.clone().acquire_owned().await;
+        turn.map_err(|_| Status::unavailable("the coordinator stops"))
     }
 }
 
@@ -46,8 +52,7 @@ impl v1::policies_server::Policies for Policies {
         let user_name = Caller::check(&request, Act::ApplyPolicy)?.called();
         let v1::ApplyPolicyRequest { version, policy: text, check_only } = request.into_inner();
         check_version(version)?;
-        let turn = self.reads.clone().acquire_owned().await;
-        let turn = turn.map_err(|_| Status::unavailable("the coordinator stops"))?;
+        let turn = self.turn().await?;
         let file: Arc<str> = text.into();
         let text = file.clone();
         let read = on_thread("accord-policy", turn, move || SitePolicy::read(&text, None)).await;
@@ -73,7 +78,14 @@ impl v1::policies_server::Policies for Policies {
         }
         let changes = self.driver.with_cluster(|cluster| cluster.policy_changes(&policy));
         let more = changes.len().saturating_sub(POLICY_CHANGES_MAX);
-        let changes = in_file(&changes[..changes.len() - more], &policy, &file);
+        let turn = self.turn().await?;
+        let placed = on_thread("accord-policy", turn, move || {
+            let keys = KeyPositions::new(&file);
+            let placed = changes.iter().take(POLICY_CHANGES_MAX);
+            let placed: Vec<_> = placed.map(|one| change(one, one.position(&policy, &keys))).collect();
+            (policy, placed)
+        });
+        let (policy, changes) = placed.await.map_err(|error| Status::internal(error.to_string()))?;
         if !check_only {
             self.driver.input(Input::ApplyPolicy { policy: Box::new(policy), by: user_name });
             self.driver.durable().await?;
@@ -87,18 +99,19 @@ impl v1::policies_server::Policies for Policies {
     }
 }
 
-/// Returns the texts of changes, each after the line and the column of the file that bring it: `9:12: job 3 would …`.
-fn in_file(changes: &[Change], policy: &SitePolicy, file: &str) -> Vec<String> {
-    let keys = KeyPositions::new(file);
-    let text = |change: &Change| match change.position(policy, &keys) {
-        Some(position) => format!("{position}: {change}"),
-        None => change.to_string(),
-    };
-    changes.iter().map(|change| cut(&text(change), WORDS_MAX).to_owned()).collect()
+fn number(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
+
+fn change(change: &Change, position: Option<KeyPosition>) -> v1::PolicyChange {
+    v1::PolicyChange {
+        line: position.map_or(0, |position| number(position.line)),
+        column: position.map_or(0, |position| number(position.column)),
+        message: cut(&change.to_string(), WORDS_MAX).to_owned(),
+    }
 }
 
 fn finding(found: &Finding) -> v1::PolicyFinding {
-    let number = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
     v1::PolicyFinding {
         line: number(found.line),
         column: number(found.column),

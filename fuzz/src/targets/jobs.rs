@@ -84,7 +84,7 @@ pub(super) fn seeds() -> Vec<(u8, Vec<u8>)> {
     let finding = v1::PolicyFinding { line: 1, column: 2, message: "no account".into(), marked: "^".into() };
     let applied = v1::ApplyPolicyReply {
         findings: vec![finding],
-        changes: vec!["job 17 waits".into()],
+        changes: vec![v1::PolicyChange { line: 3, column: 1, message: "job 17 waits".into() }],
         more_changes: 1,
         policy_version: 2,
     };

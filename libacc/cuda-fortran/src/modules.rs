@@ -135,7 +135,7 @@ pub(crate) fn kernel(stub: usize) -> Option<Kernel> {
 /// Registers an object's code for GPUs: `bytes` bytes of PTX texts, each with a final zero byte. Without code `text` is the reason.
 /// Returns the object's identity.
 #[unsafe(no_mangle)]
-extern "C" fn accord_cuf_register_module(text: *const c_char, bytes: i64) -> usize {
+extern "C" fn accord_cuf_register_module_2(text: *const c_char, bytes: i64) -> usize {
     // SAFETY: the compiler's text is terminated, and lives as long as the program.
     let first: &'static CStr = unsafe { CStr::from_ptr(text) };
     let mut registry = REGISTRY.lock();

@@ -180,13 +180,17 @@ impl Bounded for v1::PolicyFinding {
     }
 }
 
+impl Bounded for v1::PolicyChange {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { line: _, column: _, message } = self;
+        within(message.len(), WORDS_MAX, "PolicyChange.message is too long")
+    }
+}
+
 impl Bounded for v1::ApplyPolicyReply {
     fn check(&self) -> Result<(), Malformed> {
         let Self { findings, changes, more_changes: _, policy_version: _ } = self;
         all(findings, POLICY_FINDINGS_MAX, "ApplyPolicyReply.findings is too long")?;
-        within(changes.len(), POLICY_CHANGES_MAX, "ApplyPolicyReply.changes is too long")?;
-        changes
-            .iter()
-            .try_for_each(|one| within(one.len(), WORDS_MAX, "ApplyPolicyReply.changes has one that is too long"))
+        all(changes, POLICY_CHANGES_MAX, "ApplyPolicyReply.changes is too long")
     }
 }

@@ -1591,15 +1591,26 @@ pub struct PolicyFinding {
     #[prost(string, tag = "4")]
     pub marked: ::prost::alloc::string::String,
 }
+/// A change that a policy brings for waiting and running jobs.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PolicyChange {
+    /// The place in the policy file that brings it, from 1; 0 if the file lacks it.
+    #[prost(uint32, tag = "1")]
+    pub line: u32,
+    #[prost(uint32, tag = "2")]
+    pub column: u32,
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
+}
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ApplyPolicyReply {
     /// Faults of the policy. If there are any, the policy is not applied.
     #[prost(message, repeated, tag = "1")]
     pub findings: ::prost::alloc::vec::Vec<PolicyFinding>,
-    /// Changes of the policy for waiting and running jobs.
-    #[prost(string, repeated, tag = "2")]
-    pub changes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "5")]
+    pub changes: ::prost::alloc::vec::Vec<PolicyChange>,
     /// Number of further changes.
     #[prost(uint32, tag = "3")]
     pub more_changes: u32,

@@ -13,8 +13,10 @@ use std::fmt::Write;
 /// flang's constructor, which registers device code with CUDA's runtime.
 pub(super) const CONSTRUCTOR: &str = "__cudaFortranConstructor";
 
+/// The number in the first name goes up with every change of what objects and the runtime share: these functions, the thread's place, a
+/// launch. So objects of another version do not link.
 const FUNCTIONS: &[(&str, &str)] = &[
-    ("accord_cuf_register_module", "(!llvm.ptr, i64) -> !llvm.ptr"),
+    ("accord_cuf_register_module_2", "(!llvm.ptr, i64) -> !llvm.ptr"),
     ("accord_cuf_register_kernel", "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i64) -> ()"),
     ("accord_cuf_register_slot", "(!llvm.ptr, !llvm.ptr) -> ()"),
     ("accord_cuf_register_managed", "(!llvm.ptr, !llvm.ptr, i32) -> ()"),
@@ -69,7 +71,7 @@ impl Registration<'_> {
                     text,
                     "%accord_a = \"llvm.mlir.addressof\"() <{{global_name = @accord_cuf_ptx}}> : () -> !llvm.ptr
 %accord_b = \"arith.constant\"() <{{value = {bytes} : i64}}> : () -> i64
-{module} = \"fir.call\"(%accord_a, %accord_b) <{{callee = @accord_cuf_register_module}}> : (!llvm.ptr, i64) -> !llvm.ptr"
+{module} = \"fir.call\"(%accord_a, %accord_b) <{{callee = @accord_cuf_register_module_2}}> : (!llvm.ptr, i64) -> !llvm.ptr"
                 );
                 for (at, kernel) in self.kernels.iter().enumerate() {
                     self.register(&mut text, at, kernel, module);

@@ -529,7 +529,7 @@ impl<'a> Reader<'a> {
     }
 
     fn lease(&mut self) -> Result<Lease> {
-        /// Two ids, seven lengths, a kind, two flags, memory and units.
+        /// Two ids, eight lengths, a kind, two flags, memory and units.
         const DEVICE_LEAST: usize = 8 + 8 * 4 + 3 + 12;
         Ok(Lease {
             session: SessionId(self.u64()?),
