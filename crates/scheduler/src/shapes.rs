@@ -6,7 +6,7 @@ use crate::bitset::BitSet;
 use crate::class::DeviceClass;
 use crate::demand::host_memory_of;
 use crate::ids::{ClassId, ReservationId};
-use crate::pool::{Node, Pool};
+use crate::pool::{HostResources, Node, Pool};
 use crate::request::{Alternative, Locality, Part, Request, Take};
 use crate::search::{Layout, PartDemand};
 use crate::{accounts::JobOrder, arithmetic};
@@ -128,6 +128,13 @@ impl Shape {
         self.first_demand = self.choices.first().map_or_else(Vec::new, |choice| self.demand(choice, classes));
         self.tested = None;
         self.unfit.clear();
+    }
+
+    /// Whether several parts of a choice are placed one after the other, and some take cores or memory of nodes.
+    pub(crate) fn has_parts_in_each_others_way(&self) -> bool {
+        let takes =
+            |choice: &Vec<PartDemand>| choice.iter().any(|part| part.host_resources() != HostResources::default());
+        matches!(self.layout, Layout::Any(_)) && self.choices.iter().any(|choice| choice.len() > 1 && takes(choice))
     }
 
     /// Returns the least demand of a choice, in thousandths by class.

@@ -50,6 +50,8 @@ pub(crate) struct ClassIndex {
     pub(crate) grown: u64,
     /// The pool's stamp at which a device of this class last became available sooner than planned.
     pub(crate) sooner: u64,
+    /// The pool's stamp at which a node with devices of this class last had a device that became available sooner or later.
+    pub(crate) rescheduled: u64,
 }
 
 /// When the first devices of a node are available.

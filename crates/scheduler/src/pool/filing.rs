@@ -23,6 +23,7 @@ impl Pool {
         let node = &mut self.nodes[at as usize];
         let (up, drained) = (node.up, node.drained);
         let left = HostResources { memory: node.host_memory_free(), cores: node.cores_free() };
+        let mut rescheduled = false;
         for on in &mut node.classes {
             let index = &mut self.index[on.class.index()];
             let (mut bounds, mut partial) = (Vec::new(), false);
@@ -54,6 +55,7 @@ impl Pool {
                 }
                 if from != device.filed_available {
                     sooner |= from < device.filed_available;
+                    rescheduled = true;
                     self.touched.extend(device.claims.iter().map(|claim| (claim.job, Some(at))));
                 }
                 if from != device.filed_available || device.windows != device.filed_windows {
@@ -111,11 +113,17 @@ impl Pool {
             index.file_partial(at, partial);
             on.partial = partial;
         }
+        if rescheduled {
+            self.stamp += 1;
+            for on in &node.classes {
+                self.index[on.class.index()].rescheduled = self.stamp;
+            }
+        }
     }
 
     /// Returns the changes noted since the last pass, for [`Self::forget_changes`].
     pub(crate) fn changes(&mut self) -> Changes {
-        let stamps = self.index.iter().map(|index| (index.grown, index.sooner)).collect();
+        let stamps = self.index.iter().map(|index| (index.grown, index.sooner, index.rescheduled)).collect();
         let within = self.within.iter().map(|(id, within)| (*id, within.grown)).collect();
         Changes { stamps, grown_nodes: self.grown_nodes.clone(), touched: self.touched.clone(), within }
     }
@@ -123,7 +131,7 @@ impl Pool {
     /// Drops notes of changes that have been reverted since.
     pub(crate) fn forget_changes(&mut self, before: Changes) {
         for (index, stamps) in self.index.iter_mut().zip(before.stamps) {
-            (index.grown, index.sooner) = stamps;
+            (index.grown, index.sooner, index.rescheduled) = stamps;
         }
         for (id, grown) in before.within {
             self.within.entry(id).or_default().grown = grown;

@@ -120,8 +120,8 @@ impl Node {
 
 /// The noted changes of a pool.
 pub(crate) struct Changes {
-    /// For each class, the stamps at which it gained capacity, and at which a device became available sooner.
-    stamps: Vec<(u64, u64)>,
+    /// For each class, the stamps at which it gained capacity, and at which a device became available sooner, or sooner or later.
+    stamps: Vec<(u64, u64, u64)>,
     grown_nodes: BTreeSet<u32>,
     touched: Vec<(JobId, Option<u32>)>,
     /// The stamp at which each reservation gained capacity.

@@ -181,10 +181,16 @@ impl Scheduler {
         }
     }
 
-    /// Returns the last stamp at which a device of the job's classes became available sooner than planned.
+    /// Returns the last stamp at which a device of the job's classes became available sooner than planned. Of a job whose parts may take each
+    /// other's cores or memory a later device counts too: with it, an earlier part may leave the node to the next one.
     fn sooner(&self, job: &Job) -> u64 {
-        let classes = classes_of(self.shapes.get(job.shape).classes);
-        classes.map(|class| self.pool.index[class].sooner).max().unwrap_or(0)
+        let shape = self.shapes.get(job.shape);
+        let any_change = shape.has_parts_in_each_others_way();
+        let stamp = |class: usize| {
+            let index = &self.pool.index[class];
+            if any_change { index.sooner.max(index.rescheduled) } else { index.sooner }
+        };
+        classes_of(shape.classes).map(stamp).max().unwrap_or(0)
     }
 
     /// Plans a job's start and displaces as few yielding starts as necessary for a start until `latest`. A job within a
