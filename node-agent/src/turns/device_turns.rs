@@ -133,10 +133,10 @@ impl Account {
     }
 
     /// Whether a new account has no more credit in `round`.
-    fn is_paid(mut self, round: u64) -> bool {
-        let quantum = self.weight.quantum();
-        self.refill(round, quantum);
-        self.credit >= quantum
+    fn is_paid(&self, round: u64) -> bool {
+        let (mut later, quantum) = (*self, self.weight.quantum());
+        later.refill(round, quantum);
+        later.credit >= quantum
     }
 }
 
