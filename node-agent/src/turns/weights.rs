@@ -50,6 +50,7 @@ mod tests {
             units: 1,
             compute: (0, 0),
             context: 0,
+            attributes: Vec::new(),
             numa: None,
             cpus: Vec::new(),
         };

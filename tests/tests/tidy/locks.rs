@@ -21,7 +21,7 @@ const PLAIN: &[(&str, &str)] = &[
 const TURNS: &[(&str, &str, &str)] = &[
     ("libacc/runtime/src/device.rs", "starting", "a device starts or ends; only who starts or ends it waits too"),
     (
-        "libacc/runtime/src/compare/mod.rs",
+        "libacc/runtime/src/compare/comparison.rs",
         "turn",
         "a region runs on two devices; only programs with ACCORD_COMPARE take it",
     ),

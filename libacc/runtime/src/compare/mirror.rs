@@ -1,8 +1,7 @@
 //! A device's mirror: a CPU device with memory at the same addresses, so that pointers mean the same in both. Only the variables of loaded objects
 //! lie elsewhere.
 
-use super::{BUFFER_BYTES, ComparisonHost};
-use crate::Runtime;
+use super::host::ComparisonHost;
 use crate::device::Device;
 use crate::memory::{Purpose, UsedBlock};
 use crate::ports::{DeviceClient, HostMemory};
@@ -15,6 +14,9 @@ use accord_types::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Bytes that are copied and compared at once.
+pub(super) const BUFFER_BYTES: usize = 1 << 20;
 
 /// The reason why a region can't be compared, whose construct goes on.
 pub(super) struct Obstacle(pub(super) String);
@@ -154,8 +156,7 @@ impl Mirror {
     }
 
     /// Looks up the variables of the loaded objects on both devices, unless they are known.
-    pub(super) fn know_variables(&mut self, runtime: &Runtime, device: &Device) -> Result<(), Obstacle> {
-        let globals = runtime.all_globals();
+    pub(super) fn know_variables(&mut self, device: &Device, globals: &[(u64, Vec<Global>)]) -> Result<(), Obstacle> {
         let objects: Vec<u64> = globals.iter().map(|(id, _)| *id).collect();
         let has_links = globals.iter().flat_map(|(_, all)| all).any(|global| global.kind == GlobalKind::Link);
         // A link variable has another place each time that it is mapped.
