@@ -54,6 +54,11 @@ impl Exchange {
         if !matches!(self.end, PersistentRequest(_)) {
             buffers.retain(StagedBuffer::is_copied);
         }
+        if let Request(request) | PersistentRequest(request) = self.end
+            && is_good
+        {
+            requests::forget(integer(request));
+        }
         match self.end {
             _ if buffers.is_empty() => {}
             Request(request) if is_good => requests::keep(integer(request), buffers),
