@@ -94,9 +94,9 @@ fn device_arrays_are_buffers_of_all_kinds_of_calls() {
     }
 }
 
-/// An MPI that takes GPUs' memory gets the device's address, another one a copy.
+/// The results are the same whether MPI gets the device's address or a copy; which one it gets remains untested.
 #[test]
-fn memory_of_gpus_is_handed_over_or_staged() {
+fn device_arrays_of_gpus_are_buffers_with_every_setting() {
     if is_skipped() {
         return;
     }

@@ -42,14 +42,20 @@ impl MpiCompiler {
         Ok(Self { name, flags: words(text.split_whitespace().skip(1)) })
     }
 
-    /// Returns the linker's arguments. Libraries that the program does not need, as that of `mpi_f08`, are left out.
+    /// Returns the linker's arguments.
+    ///
+    /// The runtime finds MPI's routines at run time by their names, so the program needs MPI's libraries even if no object refers to them. Libraries of
+    /// gfortran's modules, as `mpi_f08`, are left out.
     pub(super) fn link(&self) -> Vec<OsString> {
-        let is_links = |flag: &&OsString| {
-            let flag = flag.to_string_lossy();
-            ["-L", "-l", "-Wl,", "-pthread"].iter().any(|start| flag.starts_with(start))
-        };
-        let mut arguments = words(["-Wl,--push-state,--as-needed"]);
-        arguments.extend(self.flags.iter().filter(is_links).cloned());
+        let mut arguments = words(["-Wl,--push-state,--no-as-needed"]);
+        for flag in &self.flags {
+            let text = flag.to_string_lossy();
+            if text.starts_with("-l") && text.contains("usempi") {
+                arguments.extend(words(["-Wl,--as-needed", &text, "-Wl,--no-as-needed"]));
+            } else if ["-L", "-l", "-Wl,", "-pthread"].iter().any(|start| text.starts_with(start)) {
+                arguments.push(flag.clone());
+            }
+        }
         arguments.push("-Wl,--pop-state".into());
         arguments
     }
@@ -158,6 +164,17 @@ pub(super) fn refusal(errors: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_libraries_of_modules_are_left_out_of_programs_that_do_not_refer_to_them() {
+        let flags = "-O2 -I/m -L/m -lmpi_usempif08 -lmpi_usempi_ignore_tkr -lmpi_mpifh -lmpi";
+        let wrapper = MpiCompiler { name: "mpifort".into(), flags: words(flags.split_whitespace()) };
+        let printed = "-Wl,--push-state,--no-as-needed -L/m \
+                       -Wl,--as-needed -lmpi_usempif08 -Wl,--no-as-needed \
+                       -Wl,--as-needed -lmpi_usempi_ignore_tkr -Wl,--no-as-needed \
+                       -lmpi_mpifh -lmpi -Wl,--pop-state";
+        assert_eq!(wrapper.link(), words(printed.split_whitespace()));
+    }
 
     #[test]
     fn modules_of_other_compilers_are_refused_by_name() {

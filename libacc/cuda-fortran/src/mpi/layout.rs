@@ -44,6 +44,14 @@ impl Extents {
         });
         ranges.reduce(|one, other| ByteRange { low: one.low.min(other.low), high: one.high.max(other.high) })
     }
+
+    /// Splits a block into parts with at most `bytes` of data, or of one element.
+    pub(super) fn parts(self, block: Block, bytes: isize) -> impl Iterator<Item = Block> {
+        let most = (bytes / self.size.max(1)).max(1);
+        let firsts = (0..block.count).step_by(usize::try_from(most).unwrap_or(1));
+        firsts
+            .map(move |first| Block { displacement: block.displacement + first, count: most.min(block.count - first) })
+    }
 }
 
 #[cfg(test)]
@@ -64,5 +72,19 @@ mod tests {
         assert!(!row.is_dense());
         let backwards = Extents { size: 8, extent: -8, true_lower: 4, true_extent: 8 };
         assert_eq!(backwards.range(&[block(0, 3)]), Some(ByteRange { low: -12, high: 12 }));
+    }
+
+    #[test]
+    fn large_blocks_have_parts() {
+        let element = Extents { size: 8, extent: 16, true_lower: 0, true_extent: 8 };
+        let block = |displacement, count| Block { displacement, count };
+        let parts = |count, bytes| element.parts(block(5, count), bytes).collect::<Vec<_>>();
+        assert_eq!(parts(7, 24), [block(5, 3), block(8, 3), block(11, 1)]);
+        assert_eq!(parts(2, 7), [block(5, 1), block(6, 1)]);
+        assert!(parts(0, 24).is_empty());
+        let count: isize = 3 << 31;
+        let largest = element.parts(block(0, count), 1 << 26).map(|part| part.count).max();
+        assert_eq!(largest, Some(1 << 23));
+        assert_eq!(element.parts(block(0, count), 1 << 26).map(|part| part.count).sum::<isize>(), count);
     }
 }

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const SUCCESS: i32 = 0;
 /// At least the integers of a status of any MPI.
 const STATUS: usize = 64;
+/// Bytes of data that MPI unpacks at once: it counts elements and bytes with 32 bits.
+const UNPACKED: isize = 1 << 26;
 /// `RTLD_DEFAULT` and `RTLD_NEXT`.
 const ANY: usize = 0;
 const NEXT: usize = usize::MAX;
@@ -71,6 +73,14 @@ pub(super) fn extents(datatype: i32) -> Option<Extents> {
         call!(c"mpi_type_get_true_extent_"(&datatype => &i32, &mut true_lower => &mut isize, &mut true_extent => &mut isize, &mut error => &mut i32));
         errors |= error;
     }
+    // MPI's sizes have 32 bits, and it says so with a negative number.
+    if errors == SUCCESS && size < 0 {
+        end(
+            SourceLine::new(std::ptr::null(), 0),
+            "an element of an MPI datatype for a device array has 2 GiB of data or more",
+            "send more and smaller elements",
+        );
+    }
     (errors == SUCCESS).then_some(Extents { size: size as isize, extent, true_lower, true_extent })
 }
 
@@ -98,13 +108,25 @@ pub(super) fn is_complete(request: i32) -> bool {
 /// # Safety
 /// The block's bytes are valid.
 pub(super) unsafe fn mark(start: usize, block: Block, datatype: i32, extents: Extents, communicator: i32) {
-    let count = i32::try_from(block.count).unwrap_or(0);
-    let to = start.wrapping_add_signed(block.displacement * extents.extent);
-    let (mut bytes, mut position, mut error) = (0, 0, SUCCESS);
-    call!(c"mpi_pack_size_"(&count => &i32, &datatype => &i32, &communicator => &i32, &mut bytes => &mut i32, &mut error => &mut i32));
-    let packed = vec![u8::MAX; usize::try_from(bytes).unwrap_or(0)];
-    call!(c"mpi_unpack_"(packed.as_ptr() => *const u8, &bytes => &i32, &mut position => &mut i32, to => usize, &count => &i32,
-        &datatype => &i32, &communicator => &i32, &mut error => &mut i32));
+    for part in extents.parts(block, UNPACKED) {
+        let count = part.count as i32;
+        let to = start.wrapping_add_signed(part.displacement * extents.extent);
+        let (mut bytes, mut position, mut error) = (0, 0, SUCCESS);
+        call!(c"mpi_pack_size_"(&count => &i32, &datatype => &i32, &communicator => &i32, &mut bytes => &mut i32, &mut error => &mut i32));
+        let packed = vec![u8::MAX; usize::try_from(bytes).unwrap_or(0)];
+        if error == SUCCESS && bytes as isize >= part.count * extents.size {
+            call!(c"mpi_unpack_"(packed.as_ptr() => *const u8, &bytes => &i32, &mut position => &mut i32, to => usize, &count => &i32,
+                &datatype => &i32, &communicator => &i32, &mut error => &mut i32));
+            if error == SUCCESS {
+                continue;
+            }
+        }
+        end(
+            SourceLine::new(std::ptr::null(), 0),
+            "MPI can't unpack the datatype of a device array, which would show the gaps between its elements",
+            "receive to a host array, or without gaps",
+        );
+    }
 }
 
 /// Whether the MPI takes memory of GPUs: by the setting, else by its own query, which both Open MPI and MPICH have.

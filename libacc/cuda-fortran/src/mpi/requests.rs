@@ -30,7 +30,7 @@ impl PendingRequest {
     }
 }
 
-/// Requests by their handles, bounded by the program's own requests.
+/// Requests by their handles, bounded by the program's own requests. One that C completes remains until MPI uses its handle again.
 static PENDING: ShortLock<BTreeMap<i32, PendingRequest>> = ShortLock::new(BTreeMap::new());
 
 fn pending() -> ShortGuard<'static, BTreeMap<i32, PendingRequest>> {
@@ -38,11 +38,14 @@ fn pending() -> ShortGuard<'static, BTreeMap<i32, PendingRequest>> {
 }
 
 fn insert(handle: i32, request: PendingRequest) {
-    let former = pending().insert(handle, request);
-    // A handle is used again when its request has completed, in a call that no routine here has seen.
-    if let Some(mut former) = former {
-        former.complete();
-    }
+    pending().insert(handle, request);
+}
+
+/// Removes what a new request's handle meant before. The former request was completed by C, after which the program may have written newer bytes to the
+/// device or freed the memory, so nothing is written there.
+pub(super) fn forget(handle: i32) {
+    let former = pending().remove(&handle);
+    drop(former);
 }
 
 /// Keeps the buffers of a new request until it completes.
@@ -122,5 +125,18 @@ impl RequestRoutine {
                 Self::Starts(_) | Self::Completes(_) => insert(handle, request),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_that_mpi_uses_again_has_no_former_request() {
+        insert(-7, PendingRequest { state: RequestState::Once, buffers: Vec::new() });
+        forget(-7);
+        assert!(!pending().contains_key(&-7));
+        forget(-7);
     }
 }

@@ -54,6 +54,11 @@ impl Exchange {
         if !matches!(self.end, PersistentRequest(_)) {
             buffers.retain(StagedBuffer::is_copied);
         }
+        if let Request(request) | PersistentRequest(request) = self.end
+            && is_good
+        {
+            requests::forget(integer(request));
+        }
         match self.end {
             _ if buffers.is_empty() => {}
             Request(request) if is_good => requests::keep(integer(request), buffers),
@@ -136,6 +141,8 @@ routines! {
     mpi_ibsend_(a b c d e f g h) Exchange::new(5, SENT).until(Request(6));
     mpi_irsend_(a b c d e f g h) Exchange::new(5, SENT).until(Request(6));
     mpi_irecv_(a b c d e f g h) Exchange::new(5, RECEIVED).until(Request(6));
+    mpi_isendrecv_(a b c d e f g h i j k l m) Exchange::new(10, EXCHANGED).until(Request(11));
+    mpi_isendrecv_replace_(a b c d e f g h i j) Exchange::new(7, RECEIVED).until(Request(8));
     mpi_send_init_(a b c d e f g h) Exchange::new(5, SENT).until(PersistentRequest(6));
     mpi_ssend_init_(a b c d e f g h) Exchange::new(5, SENT).until(PersistentRequest(6));
     mpi_bsend_init_(a b c d e f g h) Exchange::new(5, SENT).until(PersistentRequest(6));
@@ -158,8 +165,16 @@ routines! {
     mpi_ibcast_(a b c d e f g) Exchange::new(4, RECEIVED).until(Request(5));
     mpi_ireduce_(a b c d e f g h i) Exchange::new(6, REDUCED_AT_ROOT).with_root(5).until(Request(7));
     mpi_iallreduce_(a b c d e f g h) Exchange::new(5, REDUCED).until(Request(6));
+    mpi_iscan_(a b c d e f g h) Exchange::new(5, REDUCED).until(Request(6));
+    mpi_iexscan_(a b c d e f g h) Exchange::new(5, REDUCED).until(Request(6));
+    mpi_igather_(a b c d e f g h i j) Exchange::new(7, GATHERED).with_root(6).until(Request(8));
+    mpi_igatherv_(a b c d e f g h i j k) Exchange::new(8, GATHERED_LISTS).with_root(7).until(Request(9));
+    mpi_iscatter_(a b c d e f g h i j) Exchange::new(7, SCATTERED).with_root(6).until(Request(8));
+    mpi_iscatterv_(a b c d e f g h i j k) Exchange::new(8, SCATTERED_LISTS).with_root(7).until(Request(9));
     mpi_iallgather_(a b c d e f g h i) Exchange::new(6, GATHERED_BY_ALL).until(Request(7));
+    mpi_iallgatherv_(a b c d e f g h i j) Exchange::new(7, GATHERED_BY_ALL_LISTS).until(Request(8));
     mpi_ialltoall_(a b c d e f g h i) Exchange::new(6, ALL_TO_ALL).until(Request(7));
+    mpi_ialltoallv_(a b c d e f g h i j k) Exchange::new(8, ALL_TO_ALL_LISTS).until(Request(9));
 
     mpi_start_(a b) Starts(Handles::One(0));
     mpi_startall_(a b c) Starts(Handles::Many(0, 1));
