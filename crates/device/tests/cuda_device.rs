@@ -209,11 +209,9 @@ fn device_with(ordinal: usize, text: &str, cache: Option<&std::path::Path>) -> R
         CudaConfig {
             cache: cache.map(Into::into),
             images,
-            place: None,
             ipc: true,
             scrub: ordinal == 1,
-            allocate: false,
-            company: None,
+            ..CudaConfig::default()
         },
     )?;
     device.map(device.addresses().0, 64 << 20)?;
