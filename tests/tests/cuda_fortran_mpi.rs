@@ -133,6 +133,35 @@ fn mpis_header_compiles_in_fixed_form() {
     passes(ranks(&REMOTE, "2").arg(folder.path().join("program")).run().unwrap());
 }
 
+/// C starts MPI, and no object but a library's calls one of its routines in Fortran.
+#[test]
+fn a_library_alone_calls_mpi() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "add.cuf",
+        "subroutine add(h)\n  use mpi\n  integer :: h(3), error\n  integer, device, allocatable :: d(:)\n  allocate(d(3))\n  d = h\n  \
+         call mpi_allreduce(mpi_in_place, d, 3, mpi_integer, mpi_sum, mpi_comm_world, error)\n  h = d\n  deallocate(d)\nend\n",
+    );
+    write(
+        "start.c",
+        "#include <stdio.h>\nint MPI_Init(int *, char ***);\nint MPI_Finalize(void);\nvoid add_(int *);\n\
+         int main(int argc, char **argv) {\n  int h[3] = {1, 2, 3};\n  MPI_Init(&argc, &argv);\n  add_(h);\n  \
+         puts(h[0] == 2 && h[1] == 4 && h[2] == 6 ? \"PASS\" : \"FAIL\");\n  MPI_Finalize();\n  return 0;\n}\n",
+    );
+    good(&cuf(folder.path(), ["-c", "add.cuf", "-o", "add.o"]).output().unwrap());
+    let tool = |name: &str, arguments: &[&str]| {
+        good(&Command::new(name).args(arguments).current_dir(folder.path()).output().unwrap());
+    };
+    tool("ar", &["rcs", "libadd.a", "add.o"]);
+    tool("gcc", &["-c", "start.c"]);
+    good(&cuf(folder.path(), ["start.o", "libadd.a", "-o", "program"]).output().unwrap());
+    passes(ranks(&REMOTE, "2").arg(folder.path().join("program")).run().unwrap());
+}
+
 #[test]
 fn modules_of_other_compilers_are_refused_with_their_line() {
     if is_skipped() {

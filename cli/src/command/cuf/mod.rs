@@ -22,6 +22,8 @@ use std::process::Command;
 const MODULE: &str = "cudafor.cuf";
 /// The runtime, next to libacc.
 const RUNTIME: &str = "libaccord_cuf.a";
+/// Loads the runtime's routines of MPI, which are in one object with this one.
+const LOAD_MPI_ROUTINES: &str = "-Wl,-u,mpi_isend_";
 
 /// Compiles and links; returns the exit code.
 pub(crate) fn compile(arguments: &[OsString]) -> Result<u8> {
@@ -187,12 +189,17 @@ impl Run<'_> {
         let mut command = Command::new("gcc");
         // Objects with OpenACC need the option at linking, too.
         command.arg("-fopenacc");
-        // The runtime is first searched before the libraries, because it precedes MPI's routines with its own.
         let (given, libraries): (Vec<_>, Vec<_>) =
             self.options.link.iter().partition(|input| Path::new(input).extension().is_some_and(|name| name == "o"));
-        command.args(objects).args(&given).arg(&runtime).args(&libraries);
         let mut inputs = self.options.link.iter().map(Path::new).filter(|path| path.is_file());
-        if self.mpi.get().is_some() || inputs.any(mpi::is_called_by) {
+        let uses_mpi = self.mpi.get().is_some() || inputs.any(mpi::is_called_by);
+        command.args(objects).args(&given);
+        // The runtime is first searched before the libraries, because it precedes MPI's routines with its own. Perhaps only a library calls them.
+        if uses_mpi {
+            command.arg(LOAD_MPI_ROUTINES);
+        }
+        command.arg(&runtime).args(&libraries);
+        if uses_mpi {
             command.args(MpiCompiler::find(self.options.mpi.as_deref())?.link());
         }
         command.arg(&runtime).arg(self.llvm.runtime()?);
