@@ -159,12 +159,17 @@ fn a_job_of_several_parts_starts_once_another_job_takes_the_node_that_its_parts_
     cluster.apply(node(1, &[DeviceType::Cpu]));
     let ask = |cluster: &mut Cluster, request: &str| {
         let (user, account, request) = ("eva".to_owned(), "large/eva".to_owned(), request.parse().unwrap());
-        cluster.apply(Input::Ask { user, account, origin: Some(NodeId(0)), request });
-        cluster.last
+        let (input, mut effects) = (Input::Ask { user, account, origin: Some(NodeId(0)), request }, Vec::new());
+        cluster.scheduler.apply(Millis(cluster.now), input, &mut effects);
+        effects
     };
     // The first part takes the cores of the node with the only GPU, on which it is placed first.
-    let of_parts = ask(&mut cluster, "1:cpu:cores=6 + 1:nvidia:cores=6 limit=1h");
-    assert!(!cluster.runs(of_parts));
-    let other = ask(&mut cluster, "1:cpu limit=1h");
-    assert!(cluster.runs(other) && cluster.runs(of_parts));
+    let effects = ask(&mut cluster, "1:cpu:cores=6 + 1:nvidia:cores=6 limit=1h");
+    assert!(matches!(effects[..], [Effect::Queued { .. }]), "{effects:?}");
+    let effects = ask(&mut cluster, "1:cpu limit=1h");
+    // No start is reserved first: it would decide on devices for a later time.
+    assert!(
+        matches!(effects[..], [Effect::Queued { .. }, Effect::Started { .. }, Effect::Started { .. }]),
+        "{effects:?}"
+    );
 }

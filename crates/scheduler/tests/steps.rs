@@ -227,12 +227,7 @@ fn jobs_of_several_parts_that_wait_for_cores_do_not_make_inputs_cost_more_in_a_l
         }
         cluster
     };
-    let inputs = [
-        Input::Tick,
-        of("1:nvidia limit=1m"),
-        of("1:cpu:cores=1 limit=1m"),
-        Input::Ended { job: JobId(5) },
-    ];
+    let inputs = [Input::Tick, of("1:nvidia limit=1m"), of("1:cpu:cores=1 limit=1m"), Input::Ended { job: JobId(5) }];
     assert_equal_steps(waiting, &inputs);
 }
 
