@@ -37,12 +37,16 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether the classes have enough devices for exclusive parts. A search may still find none.
+    /// Whether the classes have enough devices for exclusive parts, and a node with some has enough cores and host memory
+    /// for one. A search may still find none.
     pub(crate) fn may_fit(&self, parts: &[PartDemand]) -> bool {
         let chunks = if let Layout::Chunks(chunks) = self.layout { u64::from(chunks) } else { 1 };
         parts.iter().all(|part| {
             let count = u64::from(part.count.least) * chunks;
-            part.take != Take::Exclusive || self.pool.index[part.class.index()].has_free(count, self.until)
+            let index = &self.pool.index[part.class.index()];
+            let has_host_resources =
+                || index.most_host_resources(1, |_| true).is_some_and(|most| most.covers(part.host_resources()));
+            part.take != Take::Exclusive || index.has_free(count, self.until) && has_host_resources()
         })
     }
 

@@ -66,6 +66,9 @@ pub(crate) struct Shapes {
     unused: usize,
     /// Shapes with waiting jobs, by class.
     pub(crate) by_class: Vec<BTreeSet<usize>>,
+    /// Shapes with waiting jobs that fitted nowhere, but that may fit once nodes have less capacity
+    /// ([`Shape::has_parts_in_each_others_way`]).
+    pub(crate) retried: BTreeSet<usize>,
 }
 
 impl Shape {
@@ -130,11 +133,16 @@ impl Shape {
         self.unfit.clear();
     }
 
-    /// Whether several parts of a choice are placed one after the other, and some take cores or memory of nodes.
+    /// Whether several parts of a choice are placed one after the other, and some take cores or memory of nodes. Parts of
+    /// one class are on one node, which has enough for all of them or not.
     pub(crate) fn has_parts_in_each_others_way(&self) -> bool {
         let takes =
             |choice: &Vec<PartDemand>| choice.iter().any(|part| part.host_resources() != HostResources::default());
-        matches!(self.layout, Layout::Any(_)) && self.choices.iter().any(|choice| choice.len() > 1 && takes(choice))
+        let is_apart = |choice: &Vec<PartDemand>| {
+            let classes: BTreeSet<ClassId> = choice.iter().map(|part| part.class).collect();
+            choice.len() > 1 && classes.len() == choice.len()
+        };
+        matches!(self.layout, Layout::Any(_)) && self.choices.iter().any(|choice| is_apart(choice) && takes(choice))
     }
 
     /// Returns the least demand of a choice, in thousandths by class.

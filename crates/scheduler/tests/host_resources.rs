@@ -137,3 +137,39 @@ fn a_job_without_a_limit_is_not_renewed_on_claimed_cores() {
     }
     assert!(cluster.runs(large) && endless.is_some_and(|job| !cluster.runs(job)));
 }
+
+#[test]
+fn a_job_of_several_parts_starts_once_another_job_takes_the_node_that_its_parts_cannot_share() {
+    let node = |at: u32, kinds: &[DeviceType]| {
+        let class = |kind| DeviceClass { kind, model: "x".to_owned(), memory: 1 << 34, context: 0, compute: (9, 0) };
+        let device = |(ordinal, &kind)| DeviceDescription { ordinal, class: class(kind) };
+        Input::NodeJoined(NodeDescription {
+            id: NodeId(at),
+            name: format!("n{at}"),
+            incarnation: 1,
+            devices: (0..).zip(kinds).map(device).collect(),
+            cores: 8_000,
+            host_memory: 64 << 30,
+            labels: BTreeMap::new(),
+        })
+    };
+    let mut cluster =
+        Cluster { scheduler: Scheduler::new(SitePolicy::read(POLICY, None).unwrap().tree([])), now: 0, last: JobId(0) };
+    cluster.apply(node(0, &[DeviceType::Cpu, DeviceType::Nvidia]));
+    cluster.apply(node(1, &[DeviceType::Cpu]));
+    let ask = |cluster: &mut Cluster, request: &str| {
+        let (user, account, request) = ("eva".to_owned(), "large/eva".to_owned(), request.parse().unwrap());
+        let (input, mut effects) = (Input::Ask { user, account, origin: Some(NodeId(0)), request }, Vec::new());
+        cluster.scheduler.apply(Millis(cluster.now), input, &mut effects);
+        effects
+    };
+    // The first part takes the cores of the node with the only GPU, on which it is placed first.
+    let effects = ask(&mut cluster, "1:cpu:cores=6 + 1:nvidia:cores=6 limit=1h");
+    assert!(matches!(effects[..], [Effect::Queued { .. }]), "{effects:?}");
+    let effects = ask(&mut cluster, "1:cpu limit=1h");
+    // No start is reserved first: it would decide on devices for a later time.
+    assert!(
+        matches!(effects[..], [Effect::Queued { .. }, Effect::Started { .. }, Effect::Started { .. }]),
+        "{effects:?}"
+    );
+}

@@ -204,6 +204,34 @@ fn an_explanation_costs_no_more_where_many_wait_for_cores_of_a_larger_cluster() 
 }
 
 #[test]
+fn jobs_of_several_parts_that_wait_for_cores_do_not_make_inputs_cost_more_in_a_larger_cluster() {
+    let of = |request: &str| {
+        let request = request.parse().unwrap();
+        Input::Ask { user: "u".to_owned(), account: "site".to_owned(), origin: Some(NodeId(3)), request }
+    };
+    // Each node has free devices of both classes, and cores for the first part of a waiting job but not for the second.
+    let waiting = |nodes: u32| {
+        let mut cluster = Cluster { scheduler: Scheduler::new(Policy::default()), now: Millis(0) };
+        for at in 0..nodes {
+            let mut description = node(at);
+            let class = DeviceClass { kind: DeviceType::Cpu, ..description.devices[0].class.clone() };
+            description.devices.push(DeviceDescription { ordinal: 8, class });
+            cluster.apply(Input::NodeJoined(description));
+        }
+        for _ in 0..nodes {
+            assert!(starts(&cluster.apply(of("5:nvidia:cores=12 limit=1h")).1));
+        }
+        for limit in 60..64 {
+            let request = format!("1:cpu:cores=3 + 1:nvidia:cores=5 limit={limit}s");
+            assert!(!starts(&cluster.apply(of(&request)).1));
+        }
+        cluster
+    };
+    let inputs = [Input::Tick, of("1:nvidia limit=1m"), of("1:cpu:cores=1 limit=1m"), Input::Ended { job: JobId(5) }];
+    assert_equal_steps(waiting, &inputs);
+}
+
+#[test]
 fn a_node_that_returns_does_not_cost_more_where_a_reservation_lists_more_devices() {
     let listed = |nodes: u32| {
         let mut cluster = Cluster::full(nodes);

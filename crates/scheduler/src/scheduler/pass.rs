@@ -15,6 +15,9 @@ use std::collections::BTreeSet;
 /// Number of nodes with gained capacity beyond which every shape is tested.
 const GROWN_MAX: usize = 64;
 
+/// Most shapes that are tested in each pass although no node has gained capacity.
+const RETRIED_MAX: usize = 32;
+
 /// Host cores that weigh as much as a device when nodes are compared, as in a node with 128 cores and 8 devices.
 const CORES_OF_DEVICE: u64 = 16;
 
@@ -85,8 +88,10 @@ impl Scheduler {
         }
     }
 
-    /// Adds the shapes that may fit because nodes have gained capacity since the last pass, and tests all candidates.
+    /// Adds the shapes that may fit because nodes have gained capacity since the last pass, or have less, and tests all
+    /// candidates.
     fn gather_candidates(&mut self) {
+        self.candidates.append(&mut self.shapes.retried);
         let nodes: Vec<u32> = std::mem::take(&mut self.pool.grown_nodes).into_iter().collect();
         let mut fresh: Vec<usize> = Vec::new();
         for (class, index) in self.pool.index.iter().enumerate() {
@@ -111,6 +116,10 @@ impl Scheduler {
             }
             self.candidates.remove(&shape);
             self.shapes.get_mut(shape).tested = waits.then_some(self.pool.stamp);
+            let may_retry = waits && self.shapes.retried.len() < RETRIED_MAX;
+            if may_retry && self.shapes.get(shape).has_parts_in_each_others_way() {
+                self.shapes.retried.insert(shape);
+            }
         }
     }
 
@@ -128,7 +137,9 @@ impl Scheduler {
     fn is_known_not_to_fit(&self, at: usize) -> bool {
         let shape = self.shapes.get(at);
         let has_grown = |tested| classes_of(shape.classes).any(|class| self.pool.index[class].grown > tested);
-        !self.candidates.contains(&at) && shape.tested.is_some_and(|tested| !has_grown(tested))
+        !self.candidates.contains(&at)
+            && !self.shapes.retried.contains(&at)
+            && shape.tested.is_some_and(|tested| !has_grown(tested))
     }
 
     fn fits_somewhere(&self, shape: usize) -> bool {
