@@ -49,7 +49,8 @@ fn reported(limits: impl Iterator<Item = String> + Clone, remedy: &str) -> u32 {
                 Some(0) => {}
                 // The loader or the system failed before Accord could write a message.
                 Some(127) if !printed.starts_with("accord: ") => assert!(printed.contains(CANNOT_BEGIN), "{report}"),
-                None => assert_eq!(printed, "", "{report}"),
+                // The kernel could not load the program, or its memory ends with what is loaded, and Rust's runtime says so.
+                None => assert!(printed.is_empty() || printed.starts_with("memory allocation of "), "{report}"),
                 Some(125..=127) => {
                     assert!(printed.starts_with("accord: ") && printed.contains(remedy), "{report}");
                     reported += 1;
