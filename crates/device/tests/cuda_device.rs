@@ -206,13 +206,7 @@ fn device_with(ordinal: usize, text: &str, cache: Option<&std::path::Path>) -> R
     let info = inventory(NodeId(0), "here").devices.into_iter().nth(ordinal).ok_or("there is no such device")?;
     let device = CudaDevice::start(
         info,
-        CudaConfig {
-            cache: cache.map(Into::into),
-            images,
-            ipc: true,
-            scrub: ordinal == 1,
-            ..CudaConfig::default()
-        },
+        CudaConfig { cache: cache.map(Into::into), images, ipc: true, scrub: ordinal == 1, ..CudaConfig::default() },
     )?;
     device.map(device.addresses().0, 64 << 20)?;
     Ok(device)
