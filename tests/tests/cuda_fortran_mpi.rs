@@ -53,13 +53,15 @@ fn program(folder: &Path, name: &str) -> PathBuf {
     program
 }
 
-/// Returns a job that starts `ranks` ranks by `mpirun`, after the words `before`.
-fn ranks(before: &[&str], ranks: &str) -> Job {
+/// Returns a job that starts `ranks` ranks by `mpirun`, after the words `before`. Open MPI names its files by host and
+/// process number, which another test's hosts have too, so they are in `folder`.
+fn ranks(folder: &Path, before: &[&str], ranks: &str) -> Job {
     let version = Command::new("mpirun").arg("--version").output().unwrap();
     let is_mpich = String::from_utf8_lossy(&version.stdout).contains("HYDRA");
     let options: &[&str] = if is_mpich { &[] } else { &["--allow-run-as-root", "--oversubscribe"] };
     let job =
         Job::new(tool(Tool::Accord).unwrap()).env("ACCORD_LIBACC", libacc().unwrap()).env("ACCORD_CPU_MEMORY", "64M");
+    let job = job.env("TMPDIR", folder);
     job.args(before.iter().copied()).args(["--", "mpirun"]).args(options.iter().copied()).args(["-np", ranks])
 }
 
@@ -76,7 +78,7 @@ fn ranks_exchange_halos_of_device_arrays() {
     }
     let folder = tempfile::tempdir().unwrap();
     let program = program(folder.path(), "halo.cuf");
-    passes(ranks(&REMOTE, "2").arg(&program).run().unwrap());
+    passes(ranks(folder.path(), &REMOTE, "2").arg(&program).run().unwrap());
     let own = Job::new(tool(Tool::Accord).unwrap()).env("ACCORD_LIBACC", libacc().unwrap());
     passes(own.args(["run", "--local-cluster", "1x1", "-np", "2", "--"]).arg(&program).run().unwrap());
 }
@@ -90,7 +92,7 @@ fn device_arrays_are_buffers_of_all_kinds_of_calls() {
     let folder = tempfile::tempdir().unwrap();
     let program = program(folder.path(), "buffers.cuf");
     for count in ["1", "3"] {
-        passes(ranks(&REMOTE, count).arg(&program).run().unwrap());
+        passes(ranks(folder.path(), &REMOTE, count).arg(&program).run().unwrap());
     }
 }
 
@@ -103,7 +105,10 @@ fn device_arrays_of_gpus_are_buffers_with_every_setting() {
     let folder = driver::driver();
     let program = program(folder.path(), "buffers.cuf");
     for direct in ["on", "off", "auto"] {
-        let job = ranks(&["run"], "2").arg(&program).env("LD_LIBRARY_PATH", folder.path()).env("ACCORD_CACHE", "off");
+        let job = ranks(folder.path(), &["run"], "2")
+            .arg(&program)
+            .env("LD_LIBRARY_PATH", folder.path())
+            .env("ACCORD_CACHE", "off");
         passes(job.env("ACCORD_MPI_GPUS", direct).env("ACCORD_CPU_DEVICES", "0").run().unwrap());
     }
 }
@@ -130,7 +135,7 @@ fn mpis_header_compiles_in_fixed_form() {
         std::fs::read_dir(folder.path().join("cache")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(kept.len() == 1 && kept[0].to_string_lossy().starts_with("mpi-"), "{kept:?}");
     good(&cuf(folder.path(), ["a.o", "-o", "program"]).output().unwrap());
-    passes(ranks(&REMOTE, "2").arg(folder.path().join("program")).run().unwrap());
+    passes(ranks(folder.path(), &REMOTE, "2").arg(folder.path().join("program")).run().unwrap());
 }
 
 /// C starts MPI, and no object but a library's calls one of its routines in Fortran.
@@ -159,7 +164,7 @@ fn a_library_alone_calls_mpi() {
     tool("ar", &["rcs", "libadd.a", "add.o"]);
     tool("gcc", &["-c", "start.c"]);
     good(&cuf(folder.path(), ["start.o", "libadd.a", "-o", "program"]).output().unwrap());
-    passes(ranks(&REMOTE, "2").arg(folder.path().join("program")).run().unwrap());
+    passes(ranks(folder.path(), &REMOTE, "2").arg(folder.path().join("program")).run().unwrap());
 }
 
 #[test]
