@@ -152,5 +152,6 @@ fn a_program_that_gives_up_the_preload_keeps_its_libgomp() {
     folder.compile(&[&gcc("gcc")], "cluster/one_region.c", &["-o", "program"]);
     let line = "env -u LD_PRELOAD ACC_DEVICE_TYPE=host GOMP_DEBUG=1 ./program";
     let printed = good(&folder.run(&[&accord(), "run", "--", "sh", "-c", line]));
-    assert!(printed.contains("45\n") && !printed.contains("accord"), "{printed}");
+    // The path of the library may contain that word.
+    assert!(printed.contains("45\n") && !printed.contains("accord:"), "{printed}");
 }
