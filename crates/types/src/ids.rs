@@ -63,6 +63,10 @@ impl QueueId {
     pub const SYNC: Self = Self(0xffff_fffe);
     /// The queue of incoming copies from other devices, which must not hold up the target's own queues.
     pub const INCOMING: Self = Self(0xffff_fff0);
+    /// The default stream of CUDA Fortran; streams that wait for it, and it for them, follow. Programs' own queues have small numbers.
+    pub const DEFAULT_STREAM: Self = Self(0x0100_0000);
+    /// Streams of CUDA Fortran that aren't ordered with the default stream (`cudaStreamNonBlocking`) follow.
+    pub const NON_BLOCKING_STREAMS: Self = Self(0x0200_0000);
 }
 
 impl fmt::Display for QueueId {

@@ -1,27 +1,21 @@
 //! Streams as queues. The default stream waits for all other streams of its device, and they wait for it.
 
 use crate::acc;
+use accord_types::QueueId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The queue of the default stream; other streams' queues follow. Programs' own queues have small numbers.
-const DEFAULT: i32 = 0x0100_0000;
+/// The queue of the default stream.
+const DEFAULT: i32 = QueueId::DEFAULT_STREAM.0.cast_signed();
+/// The queues of streams that were created with `cudaStreamNonBlocking`, not ordered with the default stream, follow.
+const NON_BLOCKING: i32 = QueueId::NON_BLOCKING_STREAMS.0.cast_signed();
 
 #[derive(Default)]
 struct StreamTable {
-    streams: BTreeMap<i32, Stream>,
+    /// The devices of streams, by queue.
+    streams: BTreeMap<i32, i32>,
     devices: BTreeMap<i32, Device>,
-    last: i32,
-    /// Numbers of destroyed streams, for new ones.
-    free: Vec<i32>,
-}
-
-#[derive(Clone, Copy)]
-struct Stream {
-    device: i32,
-    /// Whether the stream was created with `cudaStreamNonBlocking`: not ordered with the default stream.
-    is_free: bool,
 }
 
 /// The work in flight on a device.
@@ -45,12 +39,11 @@ fn with<R>(f: impl FnOnce(&mut StreamTable) -> R) -> R {
 /// Creates a stream on the current device.
 pub(crate) fn create(is_free: bool) -> i64 {
     let device = acc::device();
+    let before = if is_free { NON_BLOCKING } else { DEFAULT };
     with(|state| {
-        let queue = state.free.pop().unwrap_or_else(|| {
-            state.last += 1;
-            DEFAULT + state.last
-        });
-        state.streams.insert(queue, Stream { device, is_free });
+        // Numbers of destroyed streams are used again: queues are never forgotten.
+        let queue = (before + 1..).find(|queue| !state.streams.contains_key(queue)).unwrap_or(DEFAULT);
+        state.streams.insert(queue, device);
         i64::from(queue)
     })
 }
@@ -59,7 +52,7 @@ pub(crate) fn create(is_free: bool) -> i64 {
 pub(crate) fn device(stream: i64) -> Option<i32> {
     match queue(stream) {
         DEFAULT => Some(acc::device()),
-        queue => with(|state| state.streams.get(&queue).map(|stream| stream.device)),
+        queue => with(|state| state.streams.get(&queue).copied()),
     }
 }
 
@@ -67,7 +60,7 @@ pub(crate) fn device(stream: i64) -> Option<i32> {
 pub(crate) fn is_free(stream: i64) -> Option<bool> {
     match queue(stream) {
         DEFAULT => Some(false),
-        queue => with(|state| state.streams.get(&queue).map(|stream| stream.is_free)),
+        queue => with(|state| state.streams.contains_key(&queue).then_some(queue >= NON_BLOCKING)),
     }
 }
 
@@ -104,9 +97,8 @@ fn queue(stream: i64) -> i32 {
 pub(crate) fn begin(device: i32, stream: i64) -> i32 {
     let queue = queue(stream);
     let waits: Vec<i32> = with(|state| {
-        let is_free = state.streams.get(&queue).is_some_and(|stream| stream.is_free);
         let on = state.devices.entry(device).or_default();
-        if is_free {
+        if queue >= NON_BLOCKING {
             return Vec::new();
         }
         if queue == DEFAULT {
@@ -163,9 +155,5 @@ pub(crate) fn destroy(stream: i64) -> bool {
     if SELECTED.get() == stream {
         SELECTED.set(0);
     }
-    with(|state| {
-        let removed = state.streams.remove(&queue);
-        state.free.extend(removed.map(|_| queue));
-        removed.is_some()
-    })
+    with(|state| state.streams.remove(&queue).is_some())
 }

@@ -166,7 +166,7 @@ impl Device {
     /// Empties a plan for the next commands of `queue` of this device.
     pub(crate) fn begin(&self, plan: &mut Plan, queue: QueueId) {
         plan.begin(self.is_watched());
-        plan.due = self.queues().due(queue);
+        plan.follow(queue, &mut self.queues());
     }
 
     /// Returns the number of shutdowns: what was present before one is not present after it.

@@ -4,7 +4,7 @@ use crate::device::{Device, DeviceData};
 use crate::plan::{Plan, ProfilingRecord, STORE_MAX, Step};
 use crate::ports::{HostMemory, ReadWhen, TargetAccess};
 use crate::prof::ProfilingEvent;
-use crate::queues::{After, Due, Moment, Queues};
+use crate::queues::{After, Due, Moment, QueueList, Queues};
 use accord_types::{DevicePtr, Error, HostRange, QueueId, Result};
 use std::sync::atomic::Ordering;
 
@@ -31,6 +31,9 @@ impl Issue<'_> {
         if let Some(due) = plan.due {
             self.join_synchronous(due)?;
         }
+        if !plan.streams.is_empty() {
+            self.device.wait_each_observed(&plan.streams)?;
+        }
         if !plan.waits.is_empty() {
             let follow = |other: &QueueId| self.device.queue_follows(self.queue, *other, true);
             plan.waits.iter().try_for_each(follow).map_err(|error| error.queue(self.queue))?;
@@ -38,8 +41,13 @@ impl Issue<'_> {
         if self.device.copies_out.is_empty() { Ok(()) } else { self.after_pending_copies(plan) }
     }
 
-    /// Makes the queue wait for the synchronous one, as far as necessary.
+    /// Makes the queue wait for the synchronous one, as far as necessary; the synchronous one for streams of CUDA Fortran.
     pub(crate) fn join(&self) -> Result<()> {
+        if self.queue == QueueId::SYNC {
+            // The host waits: a failed stream must not make the synchronous queue fail.
+            let streams: QueueList = self.device.queues().busy_streams().collect();
+            return self.device.wait_each_observed(&streams);
+        }
         let due = self.device.queues().due(self.queue);
         due.map_or(Ok(()), |due| self.join_synchronous(due))
     }

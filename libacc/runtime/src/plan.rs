@@ -4,7 +4,7 @@ use crate::construct::Spaced;
 use crate::ports::{Chain, Part, ReadWhen};
 use crate::present::EntryId;
 use crate::prof::ProfilingEvent;
-use crate::queues::{Due, QueueSet};
+use crate::queues::{Due, QueueList, QueueSet, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId};
 use std::sync::Arc;
 
@@ -83,6 +83,8 @@ pub(crate) struct Plan {
     /// The operations of the synchronous queue that its queue has to wait for, see
     /// [`crate::queues::Queues::due`].
     pub(crate) due: Option<Due>,
+    /// [`crate::queues::Queues::busy_streams`], for the synchronous queue.
+    pub(crate) streams: QueueList,
     /// Queues to wait for first: they may still use memory that this construct got.
     pub(crate) waits: Vec<QueueId>,
     /// New blocks that get the pattern of [`crate::bounds`] around them.
@@ -123,6 +125,7 @@ impl Plan {
     /// Empties the plan, keeping its storage.
     pub(crate) fn clear(&mut self) {
         self.due = None;
+        self.streams.clear();
         self.waits.clear();
         self.patterns.clear();
         self.before.clear();
@@ -146,6 +149,14 @@ impl Plan {
     pub(crate) fn begin(&mut self, watched: bool) {
         self.clear();
         self.watched = watched;
+    }
+
+    /// Notes the work of other queues that comes before commands of `queue`.
+    pub(crate) fn follow(&mut self, queue: QueueId, queues: &mut Queues) {
+        self.due = queues.due(queue);
+        if queue == QueueId::SYNC {
+            self.streams.extend(queues.busy_streams());
+        }
     }
 
     /// Whether the device gets no commands.

@@ -247,6 +247,14 @@ impl Queues {
         self.queues.iter().filter(|q| q.id != QueueId::SYNC && q.is_busy()).map(|q| q.id)
     }
 
+    /// Returns the streams of CUDA Fortran that may have work left and come before synchronous operations, which
+    /// use the default stream in CUDA.
+    pub(crate) fn busy_streams(&self) -> impl Iterator<Item = QueueId> + '_ {
+        let first = self.queues.partition_point(|queue| queue.id < QueueId::DEFAULT_STREAM);
+        let streams = self.queues[first..].iter().take_while(|queue| queue.id < QueueId::NON_BLOCKING_STREAMS);
+        streams.filter(|queue| queue.is_busy()).map(|queue| queue.id)
+    }
+
     /// Whether all operations of `other` come before the next of `queue`: it is the same queue, or the
     /// synchronous one, which `queue` joins first.
     fn orders(&self, queue: QueueId, other: &QueueProgress) -> bool {

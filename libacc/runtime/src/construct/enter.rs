@@ -153,7 +153,7 @@ impl ConstructEnter<'_> {
             ConstructExit { state, plan, counter }.launch(region, self.host);
         }
         // Queried now, as the lock is held.
-        plan.due = queues.due(self.queue);
+        plan.follow(self.queue, &mut queues);
         Ok(())
     }
 }

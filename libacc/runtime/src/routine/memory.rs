@@ -206,6 +206,9 @@ impl Runtime {
     ) -> Result<()> {
         let issue = crate::issue::Issue { device: source, all: &self.devices, host: &*self.host, queue };
         issue.join()?;
+        if queue == QueueId::SYNC {
+            crate::issue::Issue { device: target, ..issue }.join()?;
+        }
         short_lock::assert_none_held();
         self.cluster
             .copy_between(queue, source.index, from, target.index, to, len)
