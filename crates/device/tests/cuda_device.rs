@@ -103,6 +103,7 @@ fn main() {
         ("a_gpu_is_found_by_its_uuid", native::found_by_uuid),
         ("spans_tell_what_ran", spans_tell),
         ("the_program_may_use_a_lent_stream_itself", lent_streams),
+        ("the_drivers_default_stream_is_ordered_with_all_others", default_stream),
         ("regions_that_repeat_run_in_order", repeated::in_order),
         ("rows_are_copied_together", rows::together),
         ("rows_that_are_handed_over_are_copied_together", rows::that_are_handed_over),
@@ -763,6 +764,25 @@ fn lent_streams() -> Test {
         fake::synchronize(device.context(), raw);
         assert_eq!(to[..24], doubles([0.0, 2.0, 2.0]));
         assert_eq!(to[to.len() - 8..], doubles([f64::from(n - 1)]));
+    }
+    Ok(())
+}
+
+fn default_stream() -> Test {
+    const WORDS: usize = 2 << 20;
+    let device = device()?;
+    let at = device.addresses().0;
+    for queue in [QueueId::SYNC, QueueId(1)] {
+        let stream = device.create_stream(queue)?;
+        for n in 1..20u32 {
+            fake::fill(device.context(), at.0, n, WORDS);
+            // The last bytes, which are written last, soon after the call and late.
+            let last = read(&*device, stream, at.offset(4 * WORDS as u64 - 4), 4)?;
+            assert_eq!(last, n.to_ne_bytes(), "{queue}: fill, copy out");
+            double_slowly(&device, stream, at, 1.0)?;
+            fake::fill(device.context(), at.0, n, 2);
+            assert_eq!(read(&*device, stream, at, 4)?, n.to_ne_bytes(), "{queue}: region, fill, copy out");
+        }
     }
     Ok(())
 }

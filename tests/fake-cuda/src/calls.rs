@@ -7,12 +7,12 @@ use crate::control::{
 };
 use crate::memory;
 use crate::module::{self, Dimensions, Function, Module};
-use crate::stream::{Event, Stream};
+use crate::stream::{Event, Stream, StreamKind, default_stream};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 thread_local! {
@@ -88,11 +88,9 @@ unsafe fn put_string(to: *mut c_char, len: c_int, text: &str) {
     }
 }
 
-/// The driver's default stream, number 0, of the whole process.
 fn stream(raw: *mut c_void) -> Result<Arc<Stream>, i32> {
-    static DEFAULT: OnceLock<Result<Arc<Stream>, i32>> = OnceLock::new();
     if raw.is_null() {
-        return DEFAULT.get_or_init(Stream::start).clone();
+        return default_stream();
     }
     let raw = raw.cast_const().cast::<Stream>();
     // SAFETY: callers pass streams that cuStreamCreate returned and that were not destroyed.
@@ -340,9 +338,11 @@ calls! {
         copy(&*stream(raw)?, to, from, bytes);
         Ok(())
     }
-    fn cuStreamCreate(raw: *mut *const Stream, _flags: c_uint) {
+    fn cuStreamCreate(raw: *mut *const Stream, flags: c_uint) {
+        const NON_BLOCKING: c_uint = 1;
         current()?;
-        *raw = Arc::into_raw(Stream::start()?);
+        let kind = if flags & NON_BLOCKING == 0 { StreamKind::Blocking } else { StreamKind::NonBlocking };
+        *raw = Arc::into_raw(Stream::start(kind)?);
         Ok(())
     }
     fn cuStreamDestroy_v2(raw: *mut c_void) {

@@ -3,14 +3,36 @@
 use crate::control::{OUT_OF_MEMORY, lock, setting};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 type Work = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct Stream {
+    kind: StreamKind,
     state: Mutex<WorkQueue>,
     moved: Condvar,
+}
+
+/// The order of a stream's operations with those of others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamKind {
+    /// The driver's default stream: its operations come after those of all blocking streams, and these after them.
+    Default,
+    Blocking,
+    NonBlocking,
+}
+
+/// The driver's default stream, number 0, of the whole process, once it was used.
+static DEFAULT: OnceLock<Arc<Stream>> = OnceLock::new();
+static BLOCKING: Mutex<Vec<Weak<Stream>>> = Mutex::new(Vec::new());
+
+/// Returns the default stream.
+pub(crate) fn default_stream() -> Result<Arc<Stream>, i32> {
+    if DEFAULT.get().is_none() {
+        let _ = DEFAULT.set(Stream::start(StreamKind::Default)?);
+    }
+    DEFAULT.get().cloned().ok_or(OUT_OF_MEMORY)
 }
 
 #[derive(Default)]
@@ -33,10 +55,15 @@ pub(crate) struct Event {
 
 impl Stream {
     /// If the system refuses a thread, the driver reports lack of memory.
-    pub(crate) fn start() -> Result<Arc<Self>, i32> {
-        let stream = Arc::new(Self { state: Mutex::default(), moved: Condvar::new() });
+    pub(crate) fn start(kind: StreamKind) -> Result<Arc<Self>, i32> {
+        let stream = Arc::new(Self { kind, state: Mutex::default(), moved: Condvar::new() });
         let own = Arc::clone(&stream);
         std::thread::Builder::new().spawn(move || own.serve()).map_err(|_| OUT_OF_MEMORY)?;
+        if kind == StreamKind::Blocking {
+            let mut all = lock(&BLOCKING);
+            all.retain(|stream| stream.strong_count() > 0);
+            all.push(Arc::downgrade(&stream));
+        }
         Ok(stream)
     }
 
@@ -60,6 +87,27 @@ impl Stream {
     }
 
     pub(crate) fn put(&self, work: impl FnOnce() + Send + 'static) {
+        for (other, until) in self.earlier() {
+            self.push(move || other.wait_until(until));
+        }
+        self.push(work);
+    }
+
+    /// Returns the streams whose operations so far come before this stream's next one.
+    fn earlier(&self) -> Vec<(Arc<Self>, u64)> {
+        let others = match self.kind {
+            StreamKind::Default => lock(&BLOCKING).iter().filter_map(Weak::upgrade).collect(),
+            StreamKind::Blocking => DEFAULT.get().cloned().into_iter().collect::<Vec<_>>(),
+            StreamKind::NonBlocking => Vec::new(),
+        };
+        let unfinished = |other: Arc<Self>| {
+            let until = Some(&*lock(&other.state)).filter(|state| state.done < state.put).map(|state| state.put);
+            until.map(|until| (other, until))
+        };
+        others.into_iter().filter_map(unfinished).collect()
+    }
+
+    fn push(&self, work: impl FnOnce() + Send + 'static) {
         let mut state = lock(&self.state);
         state.work.push_back(Box::new(work));
         state.put += 1;

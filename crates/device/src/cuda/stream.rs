@@ -116,7 +116,8 @@ impl Stream {
         // SAFETY: both are valid for writing.
         unsafe {
             if adopt.is_none() {
-                driver.cuStreamCreate(&raw mut raw, CUstream_flags::CU_STREAM_NON_BLOCKING as u32)?;
+                // Ordered with the default stream, in which the program's own CUDA and libraries work unless told otherwise.
+                driver.cuStreamCreate(&raw mut raw, CUstream_flags::CU_STREAM_DEFAULT as u32)?;
             }
             driver.cuEventCreate(&raw mut event, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32)?;
         }

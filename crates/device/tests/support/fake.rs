@@ -181,6 +181,15 @@ fn with_driver<T>(context: usize, name: &CStr, act: impl FnOnce(*mut c_void) -> 
     }
 }
 
+/// Fills `words` words of 4 bytes with `value` in the driver's default stream, as the program itself does.
+pub(crate) fn fill(context: usize, at: u64, value: u32, words: usize) {
+    with_driver(context, c"cuMemsetD32Async", |symbol| {
+        // SAFETY: the driver's function of this name has this type.
+        let fill: extern "C" fn(u64, u32, usize, usize) -> i32 = unsafe { std::mem::transmute(symbol) };
+        assert_eq!(fill(at, value, words, 0), 0);
+    });
+}
+
 /// Whether the driver in use knows the memory at an address, as pinned or locked.
 pub(crate) fn knows(context: usize, address: usize) -> bool {
     const MEMORY_TYPE: i32 = 2;
