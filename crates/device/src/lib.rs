@@ -15,7 +15,6 @@ mod failure;
 pub mod fake;
 pub mod file_limit;
 mod host_memory;
-pub mod image;
 mod in_flight;
 pub mod ipc;
 pub mod mapped_file;
@@ -31,6 +30,7 @@ mod same_host;
 pub mod stream;
 mod turn;
 
+pub use accord_image as image;
 pub use accord_types::spin_policy::SpinPolicy;
 pub use any_end::{CopySink, CopySource};
 pub use backend::{Backend, DriverContext, Found, StartConfig};

@@ -33,7 +33,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("types/src/job.rs", &["QueuedJob"]),
     ("types/src/device.rs", &["DeviceInfo"]),
     ("types/src/error.rs", &["ErrorParts"]),
-    ("device/src/image/mod.rs", &["Image", "ImageFunction", "ImageVariable"]),
+    ("image/src/lib.rs", &["Image", "ImageFunction", "ImageVariable"]),
 ];
 
 /// Returns the fields of these types that may have any length: `Type.field`, `Type.Variant` or `Type.Variant.field`.

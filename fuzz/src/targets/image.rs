@@ -150,7 +150,7 @@ fn image_seeds() -> Vec<Vec<u8>> {
 }
 
 fn ptx_seeds() -> Vec<Vec<u8>> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/device/src/image/fixtures");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/image/src/fixtures");
     let mut seeds = Vec::new();
     for file in std::fs::read_dir(folder).unwrap().flatten().map(|file| file.path()) {
         if file.extension().is_some_and(|extension| extension == "ptx") {
