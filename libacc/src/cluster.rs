@@ -219,7 +219,7 @@ fn program(trace: bool) -> ProgramSpec {
             .into_iter()
             .map(|(name, value)| format!("{}={}", os_text::encode(&name), os_text::encode(&value)))
             .collect(),
-        emulate_nvidia: settings::emulated() == Some(DeviceType::Nvidia),
+        emulate_gpu: settings::emulated() == Some(DeviceType::Nvidia),
         trace,
     }
 }

@@ -156,7 +156,7 @@ impl Session {
                 RemoteNode::new(spec, exchange.clone())
             });
             let backend = registry::backend(info.kind).map_err(|error| error.node(&info.node_name))?;
-            let emulates = program.emulate_nvidia && backend.capabilities.fallback;
+            let emulates = program.emulate_gpu && backend.capabilities.fallback;
             let device_type = if emulates { DeviceType::Nvidia } else { backend.capabilities.device_type };
             let id = info.id;
             let on_start =

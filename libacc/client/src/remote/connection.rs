@@ -119,8 +119,8 @@ impl Connection {
     fn start(self: &Arc<Self>) -> Result<()> {
         let program = &self.spec.program;
         let payload = program_that_fits(program);
-        let (trace, emulate_nvidia) = (self.spec.trace.is_some(), program.emulate_nvidia);
-        self.ask(|ticket| Command::Start { ticket, trace, emulate_nvidia }, &[&payload])?;
+        let (trace, emulate_gpu) = (self.spec.trace.is_some(), program.emulate_gpu);
+        self.ask(|ticket| Command::Start { ticket, trace, emulate_gpu }, &[&payload])?;
         if !trace {
             return Ok(());
         }
