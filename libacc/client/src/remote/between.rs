@@ -98,7 +98,7 @@ pub(crate) fn local_to_remote(
     let state = hosted.queue(queue)?;
     let pushing = pushing.of((device.info().id, state.stream()));
     let sink = ToPeer { pushing, device: device.clone(), len, same_host, node_name };
-    state.advance(device.copy_out(state.stream(), source.start, len, CopySink::new(sink))?);
+    state.advance(device.copy_out(state.stream(), source.start, len, CopySink::peer(sink))?);
     Ok(())
 }
 
