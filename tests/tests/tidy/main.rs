@@ -14,6 +14,7 @@ mod locks;
 mod modules;
 mod names;
 mod panics;
+mod shapes;
 mod sources;
 mod threads;
 mod transports;
