@@ -2,7 +2,10 @@
 
 use crate::kernels::Kernels;
 use crate::{company, device_address, gpus, loader, requested, settings, worker_environment};
-use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
+use accord_client::{
+    Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings, TimeLimits, UserMessages,
+    WantedDevices,
+};
 use accord_device::{SilenceLimit, StartConfig, cpu, registry};
 use accord_fabric::ProgramSpec;
 use accord_fabric::route::TransportChoice;
@@ -51,11 +54,13 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     }
     let connected = accord_client::connect(SessionSettings {
         coordinator,
-        kind,
-        request: asked.map(|request| request.to_string()),
-        job,
-        order: order()?,
-        rank: settings::rank(),
+        wanted: WantedDevices {
+            kind,
+            request: asked.map(|request| request.to_string()),
+            job,
+            order: order()?,
+            rank: settings::rank(),
+        },
         devices,
         node_name,
         local: local_devices(trace.clone(), kernels, in_cluster),
@@ -63,10 +68,8 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
         same_host: gpus::same_host_peers(in_cluster)?,
         program: program(trace.is_some()),
         transport: transport()?,
-        timeout: settings::timeout()?,
-        open_timeout: settings::open_timeout()?,
-        notify: Box::new(notify),
-        waits: Box::new(show_wait),
+        limits: TimeLimits { silence: settings::timeout()?, opening: settings::open_timeout()? },
+        messages: UserMessages { notify: Box::new(notify), waits: Box::new(show_wait) },
         trace,
     });
     connected.map_err(|error| match error.code() {
@@ -219,7 +222,7 @@ fn program(trace: bool) -> ProgramSpec {
             .into_iter()
             .map(|(name, value)| format!("{}={}", os_text::encode(&name), os_text::encode(&value)))
             .collect(),
-        emulate_nvidia: settings::emulated() == Some(DeviceType::Nvidia),
+        emulate_gpu: settings::emulated() == Some(DeviceType::Nvidia),
         trace,
     }
 }

@@ -289,7 +289,7 @@ fn an_executor_takes_a_launch_without_the_heap() {
     let object = ObjectSpec { path: String::new(), build_id: String::new(), executable: true };
     let spec = FunctionSpec { object, offset: 0, name: "region".to_owned(), kernel: None };
     frame::encode_function(&mut function, &spec);
-    step(&mut core, Command::Start { ticket: 1, trace: false, emulate_nvidia: false }, &program);
+    step(&mut core, Command::Start { ticket: 1, trace: false, emulate_gpu: false }, &program);
     step(&mut core, Command::Open { device: 0, ticket: 2, start: 0, len: 0 }, &[]);
     step(&mut core, Command::Function { device: 0, function: 1, offset: 0, executable: true }, &function);
     // One word of bits, then the block.

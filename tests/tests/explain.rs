@@ -15,7 +15,7 @@ fn built(source: &str, language: Language, variant: Variant) -> Compiled {
 }
 
 fn regions(variant: Variant) -> PathBuf {
-    built("crates/device/src/image/fixtures/regions.c", Language::C, variant).program
+    built("crates/image/src/fixtures/regions.c", Language::C, variant).program
 }
 
 fn job(file: &Path) -> Result<Job> {
@@ -110,7 +110,7 @@ fn unoptimized_regions_go_by_memory_and_the_remedy_is_told() {
 
 #[test]
 fn updates_of_shared_results_are_told() {
-    let program = built("crates/device/src/image/fixtures/reductions.c", Language::C, OPTIMIZED).program;
+    let program = built("crates/image/src/fixtures/reductions.c", Language::C, OPTIMIZED).program;
     let reported = json(&program);
     for (number, hardware, loops) in [(0, 1, 0), (1, 0, 1), (2, 2, 0), (3, 0, 1), (4, 1, 0)] {
         let region = region(image(&reported), &format!("main._omp_fn.{number}"));

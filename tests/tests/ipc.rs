@@ -3,7 +3,10 @@
 
 mod driver;
 
-use accord_client::{InProcess, LocalDeviceClient, Order, Session, SessionSettings, connect_direct};
+use accord_client::{
+    InProcess, LocalDeviceClient, Order, Session, SessionSettings, TimeLimits, UserMessages, WantedDevices,
+    connect_direct,
+};
 use accord_device::{SameHostPeers, StartConfig};
 use accord_fabric::route::TransportChoice;
 use accord_fabric::transport::PeerAddress;
@@ -89,12 +92,8 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
     let displayed = variable("CUDA_VISIBLE_DEVICES").map_or(u32::MAX, |list| list.split(',').count() as u32);
     let settings = SessionSettings {
         coordinator: None,
-        kind: None,
         node_name,
-        request: None,
-        job: None,
-        order: Order::Global,
-        rank: None,
+        wanted: WantedDevices { order: Order::Global, ..WantedDevices::default() },
         devices: Vec::new(),
         local: Box::new(move |devices| {
             let client = |info: &accord_types::DeviceInfo| -> Arc<dyn LocalDeviceClient> {
@@ -107,10 +106,8 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
         same_host: ipc.then(|| SameHostPeers::new(|why| println!("note: {why}"))),
         program: ProgramSpec { exe: "/bin/ipc".to_owned(), ..ProgramSpec::default() },
         transport: TransportChoice::Auto,
-        timeout: None,
-        open_timeout: Duration::ZERO,
-        notify: Box::new(|_| ()),
-        waits: Box::new(|_| ()),
+        limits: TimeLimits { silence: None, opening: Duration::ZERO },
+        messages: UserMessages { notify: Box::new(|_| ()), waits: Box::new(|_| ()) },
         trace: None,
     };
     Ok((connect_direct(lease, settings)?, connection))

@@ -1,7 +1,6 @@
 //! Access to the program's memory by its addresses.
 
 use crate::copy_ends::{Sink, Source};
-use crate::memory_handle::MemoryHandle;
 use accord_types::{HostRange, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,6 +19,16 @@ impl HostMemory {
     pub fn new(range: HostRange, immediate: bool) -> Self {
         Self { range, done: 0, immediate }
     }
+
+    /// Returns the range.
+    pub(crate) fn range(&self) -> HostRange {
+        self.range
+    }
+
+    /// Whether the copy may run on the calling thread.
+    pub(crate) fn is_immediate(&self) -> bool {
+        self.immediate
+    }
 }
 
 impl Source for HostMemory {
@@ -33,14 +42,6 @@ impl Source for HostMemory {
         }
         self.done += piece.len();
         Ok(())
-    }
-
-    fn immediate(&self) -> bool {
-        self.immediate
-    }
-
-    fn memory(&self) -> Option<MemoryHandle> {
-        Some(MemoryHandle::Host(self.range))
     }
 }
 
@@ -56,12 +57,8 @@ impl Sink for HostMemory {
         Ok(())
     }
 
-    fn immediate(&self) -> bool {
-        self.immediate
-    }
-
-    fn memory(&self) -> Option<MemoryHandle> {
-        Some(MemoryHandle::Host(self.range))
+    fn may_write(&self, range: HostRange) -> bool {
+        self.range.overlaps(range)
     }
 }
 
@@ -98,10 +95,6 @@ impl Source for TakenBytes {
         piece.copy_from_slice(&self.bytes[self.done..][..piece.len()]);
         self.done += piece.len();
         Ok(())
-    }
-
-    fn immediate(&self) -> bool {
-        true
     }
 }
 

@@ -1,51 +1,14 @@
-//! Handles of memory for parties that access it directly.
+//! Handles of device memory for other processes, which access it directly.
 
-use accord_types::{Error, ErrorCode, HostRange, Result};
+use accord_types::{Error, ErrorCode, Result};
 
 /// Size that shared memory is a multiple of.
 pub(crate) const PAGE: u64 = 2 << 20;
 /// Largest piece of memory that is shared, mapped and freed as a whole.
 pub(crate) const PIECE_MAX: u64 = 256 << 20;
 
-/// Memory that another party may access without a transfer of the bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum MemoryHandle {
-    /// This process's own memory.
-    Host(HostRange),
-    /// A device's memory, for other processes of the machine. CUDA has a descriptor per piece, which is sent over the socket of an exporter and an importer.
-    /// Other kinds of descriptors (dma-buf) would be further variants.
-    CudaIpc(IpcHandle),
-}
-
-impl MemoryHandle {
-    /// Returns the range if it is this process's own memory.
-    pub fn host(&self) -> Option<HostRange> {
-        match self {
-            Self::Host(range) => Some(*range),
-            Self::CudaIpc(_) => None,
-        }
-    }
-
-    /// Encodes the handle for another process of the machine, in at most [`IpcHandle::BYTES_MAX`]. Returns `None` for
-    /// memory that other processes can't reach.
-    pub fn encode(&self) -> Option<Vec<u8>> {
-        match self {
-            Self::Host(_) => None,
-            Self::CudaIpc(handle) => Some(handle.encode()),
-        }
-    }
-
-    /// Decodes untrusted output of [`MemoryHandle::encode`].
-    ///
-    /// # Errors
-    /// Returns `acc_error_implementation_defined` if the bytes are malformed.
-    pub fn decode(bytes: &[u8]) -> Result<Self> {
-        IpcHandle::decode(bytes).map(Self::CudaIpc)
-    }
-}
-
 /// Most pieces of one handle.
-pub(crate) const HANDLE_PIECES_MAX: usize = (IpcHandle::BYTES_MAX - HEADER) / PIECE;
+pub(crate) const HANDLE_PIECES_MAX: usize = (MemoryHandle::BYTES_MAX - HEADER) / PIECE;
 /// Longest range of addresses that is imported from another process.
 const RANGE_MAX: u64 = 16 << 40;
 /// Bytes of the numbers before the pieces.
@@ -53,9 +16,10 @@ const HEADER: usize = 5 * 8;
 /// Number and length of a piece.
 const PIECE: usize = 2 * 8;
 
-/// An exported range of a device's memory, for a process of the same machine. Valid as long as the memory stays mapped.
+/// An exported range of a device's memory, for a process of the same machine. Valid as long as the memory stays mapped. Each piece has a descriptor, which
+/// is sent over the socket of an exporter and an importer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IpcHandle {
+pub struct MemoryHandle {
     /// The number of the device's range of addresses, unique in its process.
     pub(crate) range: u64,
     pub(crate) range_len: u64,
@@ -68,18 +32,18 @@ pub struct IpcHandle {
     pub(crate) pieces: Vec<(u64, u64)>,
 }
 
-impl IpcHandle {
+impl MemoryHandle {
     /// Longest encoded handle in bytes.
     pub const BYTES_MAX: usize = 64 << 10;
 
-    /// Encodes the handle in at most [`IpcHandle::BYTES_MAX`].
+    /// Encodes the handle in at most [`MemoryHandle::BYTES_MAX`].
     pub fn encode(&self) -> Vec<u8> {
         let header = [self.range, self.range_len, self.offset, self.len, self.first];
         let pieces = self.pieces.iter().flat_map(|&(id, len)| [id, len]);
         header.into_iter().chain(pieces).flat_map(u64::to_le_bytes).collect()
     }
 
-    /// Decodes untrusted output of [`IpcHandle::encode`].
+    /// Decodes untrusted output of [`MemoryHandle::encode`].
     ///
     /// # Errors
     /// Returns `acc_error_implementation_defined` if the bytes are malformed.
@@ -142,29 +106,30 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn handle() -> IpcHandle {
+    fn handle() -> MemoryHandle {
         let pieces = vec![(7, PIECE_MAX), (9, PAGE)];
-        IpcHandle { range: 3, range_len: 1 << 40, offset: 5 * PAGE + 3, len: PIECE_MAX, first: 5 * PAGE, pieces }
+        MemoryHandle { range: 3, range_len: 1 << 40, offset: 5 * PAGE + 3, len: PIECE_MAX, first: 5 * PAGE, pieces }
     }
 
     #[test]
     fn a_handle_comes_back_as_it_was() {
-        assert_eq!(IpcHandle::decode(&handle().encode()).unwrap(), handle());
+        assert_eq!(MemoryHandle::decode(&handle().encode()).unwrap(), handle());
         assert_eq!(handle().pieces().collect::<Vec<_>>(), [(5 * PAGE, 7, PIECE_MAX), (5 * PAGE + PIECE_MAX, 9, PAGE)]);
     }
 
     #[test]
     fn an_allocation_is_one_piece_of_any_length() {
         let len = 100 * PIECE_MAX;
-        let whole = IpcHandle { range: 7, range_len: len, offset: 3, len: len - 3, first: 0, pieces: vec![(7, len)] };
-        assert_eq!(IpcHandle::decode(&whole.encode()).unwrap(), whole);
-        let longer = IpcHandle { range_len: len + PAGE, ..whole };
-        assert!(IpcHandle::decode(&longer.encode()).is_err());
+        let whole =
+            MemoryHandle { range: 7, range_len: len, offset: 3, len: len - 3, first: 0, pieces: vec![(7, len)] };
+        assert_eq!(MemoryHandle::decode(&whole.encode()).unwrap(), whole);
+        let longer = MemoryHandle { range_len: len + PAGE, ..whole };
+        assert!(MemoryHandle::decode(&longer.encode()).is_err());
     }
 
     #[test]
     fn impossible_handles_are_refused() {
-        let wrong: [fn(&mut IpcHandle); 9] = [
+        let wrong: [fn(&mut MemoryHandle); 9] = [
             |handle| handle.pieces.clear(),
             |handle| handle.range_len = 1 << 60,
             |handle| handle.first += 1,
@@ -178,14 +143,14 @@ mod tests {
         for (index, change) in wrong.iter().enumerate() {
             let mut handle = handle();
             change(&mut handle);
-            assert!(IpcHandle::decode(&handle.encode()).is_err(), "{index}");
+            assert!(MemoryHandle::decode(&handle.encode()).is_err(), "{index}");
         }
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_a_sound_place_or_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-            if let Ok(handle) = IpcHandle::decode(&bytes) {
+            if let Ok(handle) = MemoryHandle::decode(&bytes) {
                 prop_assert_eq!(handle.encode(), bytes);
             }
         }

@@ -67,13 +67,13 @@ impl SameHostPeers {
     pub fn handle(&self, peer: u32, device: &dyn Device, start: DevicePtr, len: u64) -> Vec<u8> {
         let exporter = self.lock().exporters.get(&peer).cloned();
         let handle = exporter.and_then(|exporter| exporter.handle(&device.exports()?, start, len));
-        handle.and_then(|handle| handle.encode()).unwrap_or_default()
+        handle.map(|handle| handle.encode()).unwrap_or_default()
     }
 
     /// Makes a process's encoded memory handle of `len` bytes accessible to a device. Returns `None` if that is impossible.
     pub fn map(&self, peer: u32, device: &dyn Device, handle: &[u8], len: u64) -> Option<MappedRange> {
         let importer = self.lock().importers.get(&peer).cloned()?;
-        let MemoryHandle::CudaIpc(handle) = MemoryHandle::decode(handle).ok()? else { return None };
+        let handle = MemoryHandle::decode(handle).ok()?;
         if handle.bytes() != len {
             return None;
         }

@@ -12,7 +12,7 @@ use accord_types::{
     ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims, NodeId, ObjectSpec, QueueId,
     ReadWhen, Result, Seq, StreamId,
 };
-use ends::{Bytes, Collect, Spans, read};
+use ends::{Bytes, Spans, keep, read};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -245,7 +245,7 @@ fn left_to_the_waiter() -> Test {
         let bytes = [(); 2].map(|()| Arc::<Mutex<Vec<u8>>>::default());
         let mut seq = Seq(0);
         for to in &bytes {
-            seq = device.copy_out(sync, at, 8, CopySink::new(Collect(Arc::clone(to), true)))?;
+            seq = device.copy_out(sync, at, 8, keep(to, true))?;
         }
         assert!(bytes.iter().all(|bytes| bytes.lock().expect("test lock").is_empty()), "{way}: the region still runs");
         match way {
@@ -363,7 +363,7 @@ fn no_thread_left() -> Test {
     let streams: Vec<(StreamId, Seq)> = (0..40).map(stream).collect::<Result<_>>()?;
     // Left to the waiter.
     let (sync, _) = stream(QueueId::SYNC.0)?;
-    let left = device.copy_out(sync, at, 8, CopySink::new(Collect(Arc::default(), true)))?;
+    let left = device.copy_out(sync, at, 8, keep(&Arc::default(), true))?;
     let (notify, reported) = mpsc::channel();
     // The memory mapped now, and less than a thread's stack.
     let pages = std::fs::read_to_string("/proc/self/statm")?;

@@ -41,12 +41,12 @@ mod then;
 
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
 use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
-use accord_device::{CopySink, CopySource, Device, MemoryHandle, NativeHandles, Sink, Source};
+use accord_device::{CopySink, CopySource, Device, NativeHandles};
 use accord_types::{
     ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, HostRange, ImageId, ImageRef, LaunchDims, NodeId,
     ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanKind, StreamId,
 };
-use ends::{Bytes, Collect, Spans, read};
+use ends::{Bytes, Spans, keep, read};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -284,32 +284,6 @@ fn doubles(values: impl IntoIterator<Item = f64>) -> Vec<u8> {
     values.into_iter().flat_map(f64::to_ne_bytes).collect()
 }
 
-/// The program's own memory, as the link passes it.
-struct Memory(HostRange, bool);
-impl Source for Memory {
-    fn fill(&mut self, _: &mut [u8]) -> Result<()> {
-        unreachable!("memory is read by the device")
-    }
-    fn immediate(&self) -> bool {
-        self.1
-    }
-    fn memory(&self) -> Option<MemoryHandle> {
-        Some(MemoryHandle::Host(self.0))
-    }
-}
-impl Sink for Memory {
-    fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        fake::write(self.0, piece);
-        Ok(())
-    }
-    fn immediate(&self) -> bool {
-        self.1
-    }
-    fn memory(&self) -> Option<MemoryHandle> {
-        Some(MemoryHandle::Host(self.0))
-    }
-}
-
 fn range(bytes: &[u8]) -> HostRange {
     HostRange { start: bytes.as_ptr().expose_provenance(), len: bytes.len() }
 }
@@ -472,12 +446,12 @@ fn large_copies() -> Test {
         if here {
             device.copy_in_program(stream, at, range(&from), ReadWhen::BeforeReturn)?;
         } else {
-            let seq = device.copy_in(stream, at, len as u64, CopySource::new(Memory(range(&from), here)))?;
+            let seq = device.copy_in(stream, at, len as u64, CopySource::program(range(&from), here))?;
             device.synchronize(stream, seq)?;
         }
         let gone = from.clone();
         drop(from);
-        let seq = device.copy_out(stream, at, len as u64, CopySink::new(Memory(range(&to), here)))?;
+        let seq = device.copy_out(stream, at, len as u64, CopySink::program(range(&to), here))?;
         device.synchronize(stream, seq)?;
         assert!(to == gone, "{len} bytes came back changed");
     }
@@ -491,14 +465,14 @@ fn copies_follow_each_other() -> Test {
     let len = 12u64 << 20;
     let n = (len / 8) as i32;
     let host = doubles((0..n).map(|_| 1.0));
-    device.copy_in(a, at, len, CopySource::new(Memory(range(&host), false)))?;
+    device.copy_in(a, at, len, CopySource::program(range(&host), false))?;
     for _ in 0..3 {
         // Out to the program, and from there to another address by another stream that waits.
         let seq = add(&device, a, at, n, 1.0)?;
         assert!(seq.0 > 0);
-        let seq = device.copy_out(a, at, len, CopySink::new(Memory(range(&host), false)))?;
+        let seq = device.copy_out(a, at, len, CopySink::program(range(&host), false))?;
         device.wait_stream(b, a, seq)?;
-        let seq = device.copy_in(b, at.offset(len), len, CopySource::new(Memory(range(&host), false)))?;
+        let seq = device.copy_in(b, at.offset(len), len, CopySource::program(range(&host), false))?;
         device.wait_stream(a, b, seq)?;
         device.copy(a, at, at.offset(len), len)?;
     }
@@ -602,7 +576,7 @@ fn many_small_copies() -> Test {
     let mut last = Seq(0);
     for sink in &sinks {
         add(&device, stream, at, 100, 1.0)?;
-        last = device.copy_out(stream, at, 800, CopySink::new(Collect(Arc::clone(sink), true)))?;
+        last = device.copy_out(stream, at, 800, keep(sink, true))?;
     }
     device.synchronize(stream, last)?;
     for (round, sink) in sinks.iter().enumerate() {
@@ -624,7 +598,7 @@ fn copies_land_alone() -> Test {
         device.store(streams[1], at.offset(BYTES as u64), &[!(round as u8); 16])?;
         let (notify, reported) = mpsc::channel();
         for (index, (stream, array)) in streams.iter().zip(&mut arrays).enumerate() {
-            let sink = CopySink::new(Memory(range(array), false));
+            let sink = CopySink::program(range(array), false);
             let seq = device.copy_out(*stream, at.offset((index * BYTES) as u64), BYTES as u64, sink)?;
             let notify = notify.clone();
             device.notify(*stream, seq, Box::new(move |result| notify.send(result).expect("test waits")));
@@ -757,9 +731,9 @@ fn lent_streams() -> Test {
     let exposed = device.expose_stream(own)?;
     let adopted = device.adopt_stream(QueueId(3), device.expose_stream(other)?)?;
     for (stream, raw) in [(own, exposed), (adopted, device.expose_stream(adopted)?)] {
-        device.copy_in(stream, at, from.len() as u64, CopySource::new(Memory(range(&from), false)))?;
+        device.copy_in(stream, at, from.len() as u64, CopySource::program(range(&from), false))?;
         double_slowly(&device, stream, at.offset(8), 0.0)?;
-        device.copy_out(stream, at, from.len() as u64, CopySink::new(Memory(range(&to), false)))?;
+        device.copy_out(stream, at, from.len() as u64, CopySink::program(range(&to), false))?;
         // Not through the device: all operations must be in the driver's stream.
         fake::synchronize(device.context(), raw);
         assert_eq!(to[..24], doubles([0.0, 2.0, 2.0]));
@@ -827,7 +801,7 @@ fn a_crash_names_the_region() -> Test {
         &[Value(&at.0.to_ne_bytes()), Value(&far.to_ne_bytes())],
     )?;
     let to = vec![0u8; 32 << 20];
-    let copy = device.copy_out(other, at, 32 << 20, CopySink::new(Memory(range(&to), false)));
+    let copy = device.copy_out(other, at, 32 << 20, CopySink::program(range(&to), false));
     let error = device.synchronize(stream, last).expect_err("the region crashed");
     let text = error.to_string();
     assert_eq!(error.code(), ErrorCode::Execution);

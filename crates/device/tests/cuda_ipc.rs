@@ -10,7 +10,9 @@ mod support;
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
 use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
 use accord_device::ipc::{Exporter, Importer};
-use accord_device::{CopySink, CopySource, Device, MappedRange, MemoryHandle, Sink};
+use accord_device::{
+    CopySink, CopySource, Device, FetchTo, MappedRange, MemoryHandle, NativeSink, PeerSink, PeerWay, Sink,
+};
 use accord_types::{
     ArgBlock, DevicePtr, FunctionSpec, ImageRef, LaunchDims, NodeId, ObjectSpec, QueueId, Result, SpanKind, StreamId,
 };
@@ -121,8 +123,20 @@ impl Sink for Direct {
         self.1.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
-    fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
-        Ok(self.0.take())
+}
+
+impl PeerSink for Direct {
+    fn fetch_to(&self) -> FetchTo {
+        FetchTo::Nowhere
+    }
+    fn follows(&self) -> bool {
+        false
+    }
+    fn way(&mut self, _: bool) -> Result<PeerWay> {
+        Ok(self.0.take().map_or(PeerWay::Host, PeerWay::Mapped))
+    }
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        None
     }
 }
 
@@ -132,22 +146,18 @@ fn offer(exporter: &Arc<Exporter>, device: &CudaDevice, start: DevicePtr, len: u
 }
 
 fn bytes_of(handle: &MemoryHandle) -> u64 {
-    match handle {
-        MemoryHandle::Host(range) => range.len as u64,
-        MemoryHandle::CudaIpc(handle) => handle.bytes(),
-    }
+    handle.bytes()
 }
 
 /// Makes memory of the other process accessible.
 fn map(importer: &Arc<Importer>, device: &CudaDevice, handle: &MemoryHandle) -> Option<MappedRange> {
-    let MemoryHandle::CudaIpc(handle) = handle else { return None };
     importer.map(&device.imports()?, handle)
 }
 
 /// Copies to another process. Fails if bytes pass through the host.
 fn copy(device: &CudaDevice, stream: StreamId, src: DevicePtr, len: u64, reached: MappedRange) -> Test {
     let count = Arc::<AtomicUsize>::default();
-    let seq = device.copy_out(stream, src, len, CopySink::new(Direct(Some(reached), count.clone())))?;
+    let seq = device.copy_out(stream, src, len, CopySink::peer(Direct(Some(reached), count.clone())))?;
     device.synchronize(stream, seq)?;
     match count.load(Ordering::Relaxed) {
         1 => Ok(()),
@@ -223,7 +233,7 @@ fn other(socket: OwnedFd) {
                     .as_ref()
                     .and_then(|exporter| offer(exporter, &device, start, MAPPED))
                     .expect("a memory handle");
-                to_hex(&handle.encode().expect("it is for others"))
+                to_hex(&handle.encode())
             }
             "copy" => match map(&importer) {
                 Some(reached) => {
@@ -329,7 +339,7 @@ impl Other {
     }
 
     fn ask_of(&mut self, command: &str, handle: &MemoryHandle, seed: u64) -> Result<String, Failed> {
-        self.ask(&format!("{command} {} {seed}", to_hex(&handle.encode().expect("it is for others"))))
+        self.ask(&format!("{command} {} {seed}", to_hex(&handle.encode())))
     }
 
     fn kill(&mut self) -> Test {

@@ -71,10 +71,6 @@ impl Sink for ToEvent {
         self.events.send(&Event::Data { transfer: self.transfer.0 }, &self.bytes);
         Ok(())
     }
-
-    fn immediate(&self) -> bool {
-        true
-    }
 }
 
 /// Sends a large copy out on a bulk lane, straight from the device's memory.
@@ -103,10 +99,5 @@ impl Sink for ToLane {
     fn finish(&mut self) -> Result<()> {
         self.outgoing = None;
         Ok(())
-    }
-
-    /// A program that waits for the queue waits for the transfer, too.
-    fn detached(&self) -> bool {
-        true
     }
 }

@@ -10,7 +10,7 @@ use crate::push::ToPeer;
 use crate::session::{Session, over};
 use crate::waits::{Wait, Waited};
 use crate::window::Step;
-use accord_device::{CopySink, CopySource, Device};
+use accord_device::{CopySink, CopySource, Device, MovesWhen};
 use accord_fabric::ProgramSpec;
 use accord_fabric::clock;
 use accord_fabric::frame::{Command, Event, FrameReader, PAYLOAD_MAX};
@@ -288,11 +288,14 @@ impl World<'_> {
             }
             Operation::CopyOut { src, len, transfer, in_event: true } => {
                 counters.copied_out(len);
-                device.copy_out(stream, src, len, CopySink::new(ToEvent::new(&session.events, transfer)))
+                let sink = CopySink::when(MovesWhen::AtOnce, ToEvent::new(&session.events, transfer));
+                device.copy_out(stream, src, len, sink)
             }
             Operation::CopyOut { src, len, transfer, in_event: false } => {
                 counters.copied_out(len);
-                device.copy_out(stream, src, len, CopySink::new(ToLane::new(session.link.outbox(), transfer, len)))
+                // A program that waits for the queue waits for the transfer, too.
+                let sink = ToLane::new(session.link.outbox(), transfer, len);
+                device.copy_out(stream, src, len, CopySink::when(MovesWhen::Detached, sink))
             }
             Operation::Copy { dst, src, len } => device.copy(stream, dst, src, len),
             Operation::Launch { function, dims, control, block } => {
@@ -304,7 +307,7 @@ impl World<'_> {
                 let same_host = session.local.as_ref().map(|local| local.peer(push.to));
                 let (pushing, device) = (self.push(push)?.of((device.info().id, stream)), device.clone());
                 let sink = ToPeer { pushing, device: device.clone(), len: push.len, same_host, node_name: None };
-                device.copy_out(stream, src, push.len, CopySink::new(sink))
+                device.copy_out(stream, src, push.len, CopySink::peer(sink))
             }
             Operation::Relay { src, len, target } => self.hosted(target.device).and_then(|to| {
                 counters.copied_out(len);

@@ -91,13 +91,13 @@ impl ExecutorCore {
             return self.operation(command, (payload, words), place, facts);
         }
         match command {
-            Command::Start { ticket, trace, emulate_nvidia } => {
+            Command::Start { ticket, trace, emulate_gpu } => {
                 if self.started {
                     return Err(broken("a second start"));
                 }
                 let program = frame::decode_program(payload)?;
                 self.started = true;
-                let program = Box::new(ProgramSpec { emulate_nvidia, trace, ..program });
+                let program = Box::new(ProgramSpec { emulate_gpu, trace, ..program });
                 Ok(Request::Start { ticket, program })
             }
             Command::Open { device, ticket, start, len } => {

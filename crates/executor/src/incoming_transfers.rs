@@ -2,7 +2,7 @@
 
 use crate::hosted::Hosted;
 use crate::same_host::SameHostPeer;
-use accord_device::{CopySource, Source};
+use accord_device::{CopySource, NativeSource, Source};
 use accord_fabric::transfer::{DeviceReceives, Exchange, IncomingBytes, TransferEnding, TransferTarget};
 use accord_types::short_lock::DroppedUnlocked;
 use accord_types::{AddressRange, DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
@@ -68,7 +68,7 @@ impl TransferTarget for Destination {
 
     fn start(&self, bytes: IncomingBytes, ending: TransferEnding) {
         let Self { hosted, at, access, .. } = self;
-        let source = CopySource::new(FromDevice(bytes));
+        let source = source(bytes);
         let put = hosted.incoming();
         let put = put.and_then(|stream| Ok((stream, hosted.device().copy_in(stream, at.start, at.len, source)?)));
         match put {
@@ -111,6 +111,18 @@ pub fn due_after(
     }
 }
 
+/// Returns the source of a transfer's bytes. The thread of the lane reads few bytes itself: a short transfer arrives with its
+/// header, in one write, and that thread would only wait for another one to read the rest.
+fn source(bytes: IncomingBytes) -> CopySource {
+    if bytes.total() <= QUICK_MAX {
+        CopySource::at_once(FromDevice(bytes))
+    } else if bytes.fills_native() {
+        CopySource::native(FromDevice(bytes))
+    } else {
+        CopySource::new(FromDevice(bytes))
+    }
+}
+
 /// The bytes of a transfer, as a device takes them.
 struct FromDevice(IncomingBytes);
 
@@ -119,18 +131,10 @@ impl Source for FromDevice {
         self.0.fill(piece);
         Ok(())
     }
+}
 
-    fn fills_native(&self) -> bool {
-        !self.immediate() && self.0.fills_native()
-    }
-
+impl NativeSource for FromDevice {
     fn fill_native(&mut self, space: NativeRange) -> Result<usize> {
         Ok(self.0.fill_native(space))
-    }
-
-    /// Whether the thread of the lane reads the bytes itself. A short transfer arrives with its header, in one write, and that
-    /// thread would only wait for another one to read the rest.
-    fn immediate(&self) -> bool {
-        self.0.total() <= QUICK_MAX
     }
 }

@@ -1,7 +1,7 @@
 //! Copies from a device to a device of another process.
 
 use crate::same_host::SameHostPeer;
-use accord_device::{Device, FetchTo, MappedRange, Sink};
+use accord_device::{Device, FetchTo, NativeSink, PeerSink, PeerWay, Sink};
 use accord_fabric::transfer::Pushing;
 use accord_types::{NativeRange, Result};
 use std::sync::Arc;
@@ -39,7 +39,9 @@ impl Sink for ToPeer {
         let landed = self.pushing.finish();
         self.place(landed)
     }
+}
 
+impl PeerSink for ToPeer {
     fn follows(&self) -> bool {
         self.pushing.follows()
     }
@@ -53,29 +55,33 @@ impl Sink for ToPeer {
         }
     }
 
-    fn drains_native(&mut self) -> Result<bool> {
+    fn way(&mut self, is_fetched: bool) -> Result<PeerWay> {
+        if let Some(peer) = self.same_host.as_ref().filter(|_| !is_fetched)
+            && let Some(target) = peer.mapped_range(&mut self.pushing, &*self.device, self.len)?
+        {
+            return Ok(PeerWay::Mapped(target));
+        }
         let drains = self.pushing.drains_native();
-        self.place(drains)
+        Ok(if self.place(drains)? { PeerWay::Library } else { PeerWay::Host })
     }
 
-    fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        Some(self)
+    }
+}
+
+impl NativeSink for ToPeer {
+    fn is_concurrent(&self) -> bool {
+        self.pushing.is_concurrent()
+    }
+
+    fn start(&mut self, bytes: NativeRange) -> Result<()> {
         let sent = self.pushing.drain_native(bytes);
         self.place(sent)
     }
 
-    fn await_native(&mut self) -> Result<()> {
+    fn wait(&mut self) -> Result<()> {
         let sent = self.pushing.await_native();
         self.place(sent)
-    }
-
-    fn is_concurrent(&mut self) -> bool {
-        self.pushing.is_concurrent()
-    }
-
-    fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
-        match &self.same_host {
-            Some(peer) => peer.mapped_range(&mut self.pushing, &*self.device, self.len),
-            None => Ok(None),
-        }
     }
 }

@@ -45,7 +45,7 @@ impl Recording {
         let mut recording = Self { commands: Vec::new(), bulk: Vec::new(), tickets: 0, first: (0, 0) };
         let mut program = Vec::new();
         frame::encode_program(&mut program, &ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() });
-        recording.ask(|ticket| Command::Start { ticket, trace: false, emulate_nvidia: false }, &program);
+        recording.ask(|ticket| Command::Start { ticket, trace: false, emulate_gpu: false }, &program);
         recording.ask(|ticket| Command::Open { device: 0, ticket, start: START, len: MEMORY }, &[]);
         recording.ask(|ticket| Command::Map { device: 0, ticket, start: START, len: MIB }, &[]);
         recording.say(&Command::Store { device: 0, queue: QUEUE, dst: START }, &[7; 20]);

@@ -28,7 +28,7 @@ fn core() -> ExecutorCore {
     let mut core = ExecutorCore::new(SessionId(7), Limits { ordinals: vec![0, 1], ..Limits::default() }, 4096);
     let mut program = Vec::new();
     frame::encode_program(&mut program, &ProgramSpec::default());
-    let start = Command::Start { ticket: 1, trace: false, emulate_nvidia: false };
+    let start = Command::Start { ticket: 1, trace: false, emulate_gpu: false };
     let mut words = [0; ArgBlock::RELATIVE_WORDS_MAX];
     assert!(matches!(core.handle(start, &program, FRAME, &mut words, &Nothing), Ok(Request::Start { .. })));
     for device in 0..2 {

@@ -33,7 +33,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("types/src/job.rs", &["QueuedJob"]),
     ("types/src/device.rs", &["DeviceInfo"]),
     ("types/src/error.rs", &["ErrorParts"]),
-    ("device/src/image/mod.rs", &["Image", "ImageFunction", "ImageVariable"]),
+    ("image/src/lib.rs", &["Image", "ImageFunction", "ImageVariable"]),
 ];
 
 /// Returns the fields of these types that may have any length: `Type.field`, `Type.Variant` or `Type.Variant.field`.
@@ -189,7 +189,7 @@ fn image_is_refused() -> bool {
     let mut words = [0; ArgBlock::RELATIVE_WORDS_MAX];
     let mut program = Vec::new();
     frame::encode_program(&mut program, &ProgramSpec::default());
-    let start = Command::Start { ticket: 0, trace: false, emulate_nvidia: false };
+    let start = Command::Start { ticket: 0, trace: false, emulate_gpu: false };
     core.handle(start, &program, 96, &mut words, &Nothing).map(drop).unwrap();
     let mut takes =
         |len| core.handle(Command::Image { offset: 0, len }, &[0], 96, &mut words, &Nothing).map(drop).is_ok();

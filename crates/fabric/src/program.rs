@@ -15,7 +15,7 @@ pub struct ProgramSpec {
     /// The environment that workers get, `NAME=value` each.
     pub env: Vec<String>,
     /// Whether CPU devices present themselves as NVIDIA devices (`ACCORD_EMULATE=nvidia`).
-    pub emulate_nvidia: bool,
+    pub emulate_gpu: bool,
     /// Whether every launch and copy is reported (`ACCORD_TRACE`).
     pub trace: bool,
 }

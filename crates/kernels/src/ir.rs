@@ -195,10 +195,8 @@ pub struct Loop {
     pub private: BTreeSet<VarId>,
     /// Whether the loop itself declares its variable (`for (int i = ...`): its last value is never read.
     pub declares: bool,
-    /// Text of the first value.
-    pub first: Span,
-    /// Text of the bound.
-    pub bound: Span,
+    /// Its places in the text.
+    pub text: LoopText,
     /// The first value; `None` if it is not a polynomial.
     pub lower: Option<Poly>,
     /// The last value for a step of 1, inclusive (one less than C's `<` bound); for negative steps the bound in that direction. `None`
@@ -213,8 +211,17 @@ pub struct Loop {
     pub header: Vec<Access>,
     /// Its body.
     pub body: Vec<Statement>,
-    /// Text of the body: in C a statement or a block with braces.
-    pub body_span: Span,
+}
+
+/// The places of a loop's parts in the text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoopText {
+    /// The first value.
+    pub first: Span,
+    /// The bound.
+    pub bound: Span,
+    /// The body: in C a statement or a block with braces.
+    pub body: Span,
     /// The offset where a statement can be added at the body's end; `None` if the text has no place for it.
     pub open_end: Option<usize>,
 }

@@ -477,7 +477,7 @@ fn statement_declares(construct: &Construct, statement: &Statement) -> Option<Va
 fn named_outside(construct: &Construct, variable: VarId, span: &Span) -> bool {
     let mut found = false;
     walk::loops(&construct.body, &mut |of| {
-        let body = &of.body_span;
+        let body = &of.text.body;
         found |= of.variable == variable && body.start <= span.start && span.end <= body.end;
     });
     walk::accesses(&construct.body, &mut |access| {

@@ -299,7 +299,7 @@ fn frame_seeds() -> Vec<Vec<u8>> {
     let function = payload(|bytes| frame::encode_function(bytes, &the_function()));
     let block: Vec<u8> = [0b1u64, 16, 0x7000, 42, 43].iter().flat_map(|word| word.to_le_bytes()).collect();
     let commands = [
-        (Command::Start { ticket: 1, trace: true, emulate_nvidia: false }, program),
+        (Command::Start { ticket: 1, trace: true, emulate_gpu: false }, program),
         (Command::Open { device: 0, ticket: 2, start: 0, len: 0 }, Vec::new()),
         (Command::Store { device: 0, queue: 1, dst: 4096 }, vec![7; 40]),
         (Command::Function { device: 0, function: 1, offset: 7, executable: true }, function),

@@ -2,7 +2,7 @@
 
 use super::first;
 use crate::{Memory, Target};
-use accord_device::IpcHandle;
+use accord_device::MemoryHandle;
 use accord_device::image::{
     BlockLayout, EntryParameters, Image, ImageFunction, ImageVariable, Kernel, decode_program, gangs_apart, header,
     rewrite,
@@ -129,7 +129,7 @@ fn blocks(mut bytes: &[u8]) {
 }
 
 fn memory_handles(bytes: &[u8]) {
-    if let Ok(handle) = IpcHandle::decode(bytes) {
+    if let Ok(handle) = MemoryHandle::decode(bytes) {
         assert!(handle.bytes() > 0);
         assert_eq!(handle.encode(), bytes);
     }
@@ -150,7 +150,7 @@ fn image_seeds() -> Vec<Vec<u8>> {
 }
 
 fn ptx_seeds() -> Vec<Vec<u8>> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/device/src/image/fixtures");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/image/src/fixtures");
     let mut seeds = Vec::new();
     for file in std::fs::read_dir(folder).unwrap().flatten().map(|file| file.path()) {
         if file.extension().is_some_and(|extension| extension == "ptx") {
@@ -196,6 +196,6 @@ fn memory_handle_seeds() -> Vec<Vec<u8>> {
         head.into_iter().chain(pieces).flat_map(u64::to_le_bytes).collect()
     };
     let seeds = vec![handle(0, PIECE, 1), handle(100, 3 * PIECE, 4), handle(1, 1, 1)];
-    assert!(seeds.iter().all(|seed| IpcHandle::decode(seed).is_ok()));
+    assert!(seeds.iter().all(|seed| MemoryHandle::decode(seed).is_ok()));
     seeds
 }

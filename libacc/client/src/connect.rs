@@ -2,7 +2,7 @@
 
 use crate::coordinator_link::{CoordinatorLink, SESSION_TIMEOUT};
 use crate::session::Session;
-use crate::settings::{Coordinator, Order, SessionSettings};
+use crate::settings::{Coordinator, Order, SessionSettings, UserMessages};
 use accord_fabric::frame::session::Claim;
 use accord_fabric::session_endpoint::{self, OpenRetries};
 use accord_runtime::ports::Cluster;
@@ -17,7 +17,8 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
         let locals = (settings.local)(&settings.devices)?.into_iter().flatten().collect();
         return Ok(Box::new(Session::of_this_machine(locals)));
     };
-    let order = match settings.order {
+    let wanted = std::mem::take(&mut settings.wanted);
+    let order = match wanted.order {
         Order::Local | Order::Node => OrderPolicy::Local,
         Order::Global => OrderPolicy::Global,
         Order::Rank => OrderPolicy::Rank,
@@ -26,24 +27,25 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
         node_name: settings.node_name.clone(),
         pid: std::process::id(),
         program: os_text::displayed(settings.program.exe.rsplit('/').next().unwrap_or_default()),
-        rank: settings.rank,
-        kind: settings.kind,
+        rank: wanted.rank,
+        kind: wanted.kind,
         order,
-        devices: settings.request.take(),
-        job: settings.job,
+        devices: wanted.request,
+        job: wanted.job,
     };
     let (mut lease, connection) = {
         let Coordinator { address, trust } = &coordinator;
-        let retries = OpenRetries { time: settings.open_timeout, notify: &*settings.notify, waits: &*settings.waits };
+        let UserMessages { notify, waits } = &settings.messages;
+        let retries = OpenRetries { time: settings.limits.opening, notify: &**notify, waits: &**waits };
         let identity = trust.current(|_| ());
         session_endpoint::open_with_retries(address, &identity, SESSION_TIMEOUT, &retries, &request)?
     };
-    if settings.order == Order::Node {
+    if wanted.order == Order::Node {
         let own = lease.own_node;
         lease.devices.retain(|device| Some(device.info.id.node) == own);
     }
     let claim = Claim { session: lease.session, key: lease.key, request };
-    let link = CoordinatorLink::new(coordinator, claim, connection, lease.is_of_job, settings.open_timeout);
+    let link = CoordinatorLink::new(coordinator, claim, connection, lease.is_of_job, settings.limits.opening);
     Ok(Box::new(Session::of_lease(lease, settings, Some(link))?))
 }
 

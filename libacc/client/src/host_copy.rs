@@ -1,8 +1,8 @@
 //! Copies between the program's memory and a device: the only place in this crate that dereferences host addresses.
 
 use crate::pages::{self, PageRun, Writable};
-use accord_device::Sink;
 pub(crate) use accord_device::program_bytes as bytes;
+use accord_device::{MovesWhen, Sink};
 use accord_runtime::ports::{Chain, Changes, Part};
 use accord_types::{HostRange, Result};
 use std::sync::Arc;
@@ -23,6 +23,11 @@ impl Unchanged {
     /// Creates the comparison for a range, which is `whole` or a part of it.
     pub fn new(range: HostRange, whole: HostRange) -> Self {
         Self { range, whole, done: 0 }
+    }
+
+    /// Returns the time of the comparison, which depends on its length.
+    pub(crate) fn when(&self) -> MovesWhen {
+        if self.range.len <= IMMEDIATE_MAX { MovesWhen::AtOnce } else { MovesWhen::InTurn }
     }
 
     /// Compares the next bytes.
@@ -51,10 +56,6 @@ impl Unchanged {
 impl Sink for Unchanged {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
         self.compare(piece)
-    }
-
-    fn immediate(&self) -> bool {
-        self.range.len <= IMMEDIATE_MAX
     }
 }
 
@@ -168,10 +169,6 @@ impl Sink for Changed {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
         // So few bytes arrive in one piece.
         self.land(piece, |dst, new| with_bytes_mut(dst, |place| place.copy_from_slice(new)))
-    }
-
-    fn immediate(&self) -> bool {
-        true
     }
 
     fn may_write(&self, range: HostRange) -> bool {

@@ -4,8 +4,8 @@ use crate::cluster::{BeforeStart, LocalDeviceClient};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::cpu::float_control;
 use accord_device::{
-    Backend, CopySink, Device, DriverContext, FunctionHandle, MemoryAccount, NativeHandles, StartConfig, TurnAgent,
-    registry,
+    Backend, CopySink, Device, DriverContext, FunctionHandle, MemoryAccount, MovesWhen, NativeHandles, StartConfig,
+    TurnAgent, registry,
 };
 use accord_executor::device_use::{UseCounters, UseSample};
 use accord_executor::hosted::Hosted;
@@ -30,17 +30,11 @@ pub struct InProcess {
     info: DeviceInfo,
     device_type: DeviceType,
     backend: &'static Backend,
-    config: StartConfig,
-    trace: Option<Arc<dyn SpanSink>>,
+    start: StartSettings,
     running: ShortRwLock<Option<Arc<Running>>>,
     /// Serialises starts and shutdowns, which may take long.
     starting: TurnLock<()>,
-    /// The driver's context, if the program needed it before the start. The device uses it from then on.
-    early: ShortLock<Option<DriverContext>>,
-    /// The address range for its memory.
-    place: ShortLock<Option<AddressRange>>,
-    on_start: OnceLock<BeforeStart>,
-    on_end: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    hooks: Hooks,
     stream_quota: AtomicU32,
     account: OnceLock<Arc<dyn MemoryAccount>>,
     /// The agent that gives out turns on the device.
@@ -49,6 +43,23 @@ pub struct InProcess {
     over: OnceLock<Error>,
     /// Counters over all starts; set by the first one.
     counters: OnceLock<Arc<UseCounters>>,
+}
+
+/// All that the device's next start needs.
+struct StartSettings {
+    config: StartConfig,
+    trace: Option<Arc<dyn SpanSink>>,
+    /// The driver's context, if the program needed it before the start. The device uses it from then on.
+    context: ShortLock<Option<DriverContext>>,
+    /// The address range for its memory.
+    place: ShortLock<Option<AddressRange>>,
+}
+
+/// The session's functions that starts and shutdowns call.
+#[derive(Default)]
+struct Hooks {
+    on_start: OnceLock<BeforeStart>,
+    on_end: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// State that lives from start to shutdown.
@@ -74,14 +85,10 @@ impl InProcess {
             info,
             device_type: device_type.unwrap_or(backend.capabilities.device_type),
             backend,
-            config,
-            trace,
+            start: StartSettings { config, trace, context: ShortLock::default(), place: ShortLock::default() },
             running: ShortRwLock::default(),
             starting: TurnLock::default(),
-            early: ShortLock::default(),
-            place: ShortLock::default(),
-            on_start: OnceLock::new(),
-            on_end: OnceLock::new(),
+            hooks: Hooks::default(),
             stream_quota: AtomicU32::new(0),
             account: OnceLock::new(),
             turns: OnceLock::new(),
@@ -107,7 +114,7 @@ impl InProcess {
     /// # Errors
     /// Returns an error if the device belongs to a job.
     fn may_start(&self) -> Result<()> {
-        self.on_start.get().map_or(Ok(()), |before| before().map_err(|e| self.place(e)))
+        self.hooks.on_start.get().map_or(Ok(()), |before| before().map_err(|e| self.place(e)))
     }
 
     /// Adds the node to an error, and records the fault that the device reported.
@@ -197,11 +204,11 @@ impl LocalDeviceClient for InProcess {
 
     fn on_start(&self, before: BeforeStart) {
         // A device belongs to one session, which sets it once.
-        let _ = self.on_start.set(before);
+        let _ = self.hooks.on_start.set(before);
     }
 
     fn on_end(&self, report: Box<dyn Fn() + Send + Sync>) {
-        let _ = self.on_end.set(report);
+        let _ = self.hooks.on_end.set(report);
     }
 
     fn sample_use(&self) -> Option<UseSample> {
@@ -261,7 +268,7 @@ impl DeviceClient for InProcess {
     }
 
     fn lie_at(&self, place: AddressRange) {
-        *self.place.lock() = Some(place);
+        *self.start.place.lock() = Some(place);
     }
 
     fn start(&self) -> Result<()> {
@@ -271,17 +278,17 @@ impl DeviceClient for InProcess {
         }
         self.check_over()?;
         self.may_start()?;
-        let place = *self.place.lock();
+        let place = *self.start.place.lock();
         let (account, turns) = (self.account.get().cloned(), self.turns.get().cloned());
-        let config = StartConfig { place, account, turns, ..self.config.clone() };
+        let config = StartConfig { place, account, turns, ..self.start.config.clone() };
         let device = (self.backend.start)(self.info.clone(), &config).map_err(|e| self.place(e))?;
-        if let Some(sink) = &self.trace {
+        if let Some(sink) = &self.start.trace {
             device.trace(Arc::clone(sink));
         }
         let counters = self.counters.get_or_init(Arc::default).clone();
         let hosted = Arc::new(Hosted::new(device.clone(), self.stream_quota.load(Ordering::Relaxed), counters));
         *self.running.write() = Some(Arc::new(Running { hosted, functions: ShortRwLock::default() }));
-        let early = self.early.lock().take();
+        let early = self.start.context.lock().take();
         drop(early);
         // `stop` may have come before the device was visible to it.
         self.check_over().inspect_err(|error| device.stop(error.clone()))
@@ -295,7 +302,7 @@ impl DeviceClient for InProcess {
     }
 
     fn allocates(&self) -> bool {
-        self.config.allocate
+        self.start.config.allocate
     }
 
     fn allocate(&self, len: u64) -> Result<DevicePtr> {
@@ -353,13 +360,14 @@ impl DeviceClient for InProcess {
         chain: Option<&Arc<Chain>>,
     ) -> Result<()> {
         self.count(|counters| counters.copied_out(sent.len() as u64));
-        let sink = CopySink::new(Changed::new(sent, parts, chain));
+        let sink = CopySink::when(MovesWhen::AtOnce, Changed::new(sent, parts, chain));
         self.put(queue, |device, stream| device.copy_out(stream, src, sent.len() as u64, sink))
     }
 
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange, whole: HostRange) -> Result<()> {
         self.count(|counters| counters.copied_out(with.len as u64));
-        let sink = CopySink::new(Unchanged::new(with, whole));
+        let sink = Unchanged::new(with, whole);
+        let sink = CopySink::when(sink.when(), sink);
         self.put(queue, |device, stream| device.copy_out(stream, src, with.len as u64, sink))
     }
 
@@ -434,14 +442,14 @@ impl DeviceClient for InProcess {
 
     fn shutdown(&self) -> Result<()> {
         let _one = self.starting.take();
-        let early = self.early.lock().take();
+        let early = self.start.context.lock().take();
         drop(early);
         let running = self.running.write().take();
         self.count(UseCounters::unmapped_all);
         if let Some(running) = running {
             running.device().shutdown();
         }
-        if let Some(report) = self.on_end.get() {
+        if let Some(report) = self.hooks.on_end.get() {
             report();
         }
         Ok(())
@@ -474,14 +482,14 @@ impl CudaObjects for InProcess {
             return CudaObjects::context(self);
         }
         self.check_over()?;
-        let known = self.early.lock().as_ref().map(|context| context.handle);
+        let known = self.start.context.lock().as_ref().map(|context| context.handle);
         if let Some(handle) = known {
             return Ok(handle);
         }
         self.may_start()?;
         let made = (self.backend.context)(&self.info).map_err(|e| self.place(e))?;
         let handle = made.as_ref().map_or(0, |context| context.handle);
-        *self.early.lock() = made;
+        *self.start.context.lock() = made;
         Ok(handle)
     }
 

@@ -23,4 +23,6 @@ pub use cluster::{BeforeStart, LocalDeviceClient};
 pub use connect::{connect, connect_direct};
 pub use in_process::InProcess;
 pub use session::{NodeReport, Session};
-pub use settings::{Coordinator, LocalFactory, Order, SessionSettings, ShowWait};
+pub use settings::{
+    Coordinator, LocalFactory, Order, SessionSettings, ShowWait, TimeLimits, UserMessages, WantedDevices,
+};

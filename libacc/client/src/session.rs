@@ -9,7 +9,7 @@ use crate::node_memory::NodeMemory;
 use crate::node_turns::NodeTurns;
 use crate::own_devices::OwnDevices;
 use crate::own_use::OwnUse;
-use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
+use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode, SessionSpec};
 use crate::settings::SessionSettings;
 use crate::watchdog::Watchdog;
 use accord_device::{SameHostPeers, registry};
@@ -90,10 +90,18 @@ impl Session {
         let exchange = Exchange::new();
         let shares = |info: &DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.shares_memory);
         let same_host = settings.same_host.filter(|_| here.iter().any(shares));
-        let transfers = Arc::new(AtomicU64::new(1));
-        let (world_news, executor_ends) = (Arc::<LostNodes>::default(), Arc::<ExecutorEnds>::default());
-        let watchdog = Watchdog::new(settings.timeout);
-        let program = Arc::new(settings.program);
+        let session = Arc::new(SessionSpec {
+            id: lease.session,
+            key: Key::from(lease.key),
+            program: settings.program,
+            images: settings.images,
+            trace: settings.trace,
+            same_host: same_host.clone(),
+            watchdog: Watchdog::new(settings.limits.silence),
+            world_news: Arc::default(),
+            executor_ends: Arc::default(),
+            next_transfer: AtomicU64::new(1),
+        });
         let (mut memory, mut turns, mut own_devices) = (None, None, OwnDevices::default());
         let mut nodes = BTreeMap::<NodeId, Arc<RemoteNode>>::new();
         // Numbered as in the program: among the devices of their type.
@@ -140,23 +148,14 @@ impl Session {
                     node_name: info.node_name.clone(),
                     endpoint: Endpoint { node: info.id.node, address: PeerAddress::new(&*device.address) },
                     transport: LaneTerms { wanted: settings.transport, plain_tcp: lease.plain_tcp },
-                    session: lease.session,
                     streams: streams_max(lease.stream_quota),
-                    key: Key::from(lease.key),
-                    open_limit: settings.open_timeout,
-                    program: program.clone(),
-                    images: settings.images.clone(),
-                    trace: settings.trace.clone(),
-                    same_host: same_host.clone(),
-                    watchdog: watchdog.clone(),
-                    world_news: world_news.clone(),
-                    executor_ends: executor_ends.clone(),
-                    transfers: transfers.clone(),
+                    open_limit: settings.limits.opening,
+                    session: session.clone(),
                 };
                 RemoteNode::new(spec, exchange.clone())
             });
             let backend = registry::backend(info.kind).map_err(|error| error.node(&info.node_name))?;
-            let emulates = program.emulate_nvidia && backend.capabilities.fallback;
+            let emulates = session.program.emulate_gpu && backend.capabilities.fallback;
             let device_type = if emulates { DeviceType::Nvidia } else { backend.capabilities.device_type };
             let id = info.id;
             let on_start =
@@ -180,6 +179,7 @@ impl Session {
         let own_use = coordinator.as_ref().map(|_| Arc::new(OwnUse::new(lease.session, driven)));
         if let (Some(coordinator), Some(own_use)) = (&coordinator, &own_use) {
             report_ends(coordinator, own_use);
+            let (world_news, executor_ends) = (session.world_news.clone(), session.executor_ends.clone());
             listen((coordinator.clone(), own_use.clone()), nodes.clone(), own_devices, world_news, executor_ends)?;
         }
         Ok(Self { clients, places, own_node: lease.own_node, exchange, same_host, nodes, coordinator, own_use })

@@ -40,13 +40,10 @@ pub enum Order {
 /// Displays the state of a wait to the user; `None` means that it is over.
 pub type ShowWait = Box<dyn Fn(Option<&str>) + Send + Sync>;
 
-/// The settings of [`crate::connect`].
-pub struct SessionSettings {
-    /// The cluster's coordinator; `None` means this machine's devices only.
-    pub coordinator: Option<Coordinator>,
-    /// The name of this machine, by which the coordinator knows its agent.
-    pub node_name: String,
-    /// The kind of the session's devices; `None` means all.
+/// The devices that a program wants, and their numbers.
+#[derive(Default)]
+pub struct WantedDevices {
+    /// Their kind; `None` means all.
     pub kind: Option<DeviceKind>,
     /// The devices requested from the coordinator, as the text of a request; `None` means all.
     pub request: Option<String>,
@@ -56,6 +53,33 @@ pub struct SessionSettings {
     pub order: Order,
     /// The rank of this program, if it is part of an MPI job.
     pub rank: Option<Rank>,
+}
+
+/// The time limits of a session.
+#[derive(Clone, Copy)]
+pub struct TimeLimits {
+    /// Of a silent executor; `None` means no limit.
+    pub silence: Option<Duration>,
+    /// Of a silent coordinator.
+    pub opening: Duration,
+}
+
+/// Displays messages to the user.
+pub struct UserMessages {
+    /// Prints a line when the program may seem to hang.
+    pub notify: Box<dyn Fn(&str) + Send + Sync>,
+    /// Displays the state of a waiting request; `None` means that the wait is over.
+    pub waits: ShowWait,
+}
+
+/// The settings of [`crate::connect`].
+pub struct SessionSettings {
+    /// The cluster's coordinator; `None` means this machine's devices only.
+    pub coordinator: Option<Coordinator>,
+    /// The name of this machine, by which the coordinator knows its agent.
+    pub node_name: String,
+    /// The devices that the program wants.
+    pub wanted: WantedDevices,
     /// The devices of this machine, for use without a coordinator.
     pub devices: Vec<DeviceInfo>,
     /// Creates the clients of this machine's devices.
@@ -68,14 +92,10 @@ pub struct SessionSettings {
     pub program: ProgramSpec,
     /// The transport of the lanes to executors.
     pub transport: TransportChoice,
-    /// The time limit of a silent executor; `None` means no limit.
-    pub timeout: Option<Duration>,
-    /// The time limit of a silent coordinator.
-    pub open_timeout: Duration,
-    /// Prints a line for the user when the program may seem to hang.
-    pub notify: Box<dyn Fn(&str) + Send + Sync>,
-    /// Displays the state of a waiting request; `None` means that the wait is over.
-    pub waits: ShowWait,
+    /// The time limits of silent processes.
+    pub limits: TimeLimits,
+    /// Displays messages to the user.
+    pub messages: UserMessages,
     /// Receives spans of remote devices, in this machine's clock; `None` if they are not traced.
     pub trace: Option<Arc<dyn SpanSink>>,
 }

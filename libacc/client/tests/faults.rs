@@ -300,7 +300,7 @@ fn start(client: &dyn Lane) {
     let program = ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() };
     frame::encode_program(&mut payload, &program);
     let mut bytes = Vec::new();
-    let command = Command::Start { ticket: 1, trace: false, emulate_nvidia: false };
+    let command = Command::Start { ticket: 1, trace: false, emulate_gpu: false };
     frame::put(&mut bytes, &command, &[&payload]).unwrap();
     frame::put(&mut bytes, &Command::Open { device: 0, ticket: 2, start: 0, len: 0 }, &[]).unwrap();
     client.send(&bytes).unwrap();
@@ -339,7 +339,7 @@ fn garbage_ends_only_its_own_session() {
     frame::put(&mut malformed, &Command::Clock { ticket: 1 }, &[]).unwrap();
     malformed[HEADER_LEN] = 0xee;
     let mut second_start = Vec::new();
-    let command = Command::Start { ticket: 5, trace: false, emulate_nvidia: false };
+    let command = Command::Start { ticket: 5, trace: false, emulate_gpu: false };
     frame::put(&mut second_start, &command, &[]).unwrap();
     let mut wait = Vec::new();
     frame::put(&mut wait, &Command::Wait { ticket: 1 }, &[b"no whole number of positions"]).unwrap();

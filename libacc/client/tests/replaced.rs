@@ -2,7 +2,7 @@
 
 mod common;
 
-use accord_client::{SessionSettings, connect_direct};
+use accord_client::{SessionSettings, TimeLimits, connect_direct};
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
@@ -202,7 +202,8 @@ fn a_device_that_fails_for_good_gets_a_new_executor_when_the_others_are_shut_dow
 /// The coordinator may be stopped between its messages to the program and to the agent.
 #[test]
 fn an_agent_that_has_not_heard_of_the_session_is_asked_again() {
-    let patient = |time| SessionSettings { open_timeout: time, ..settings(None, Vec::new()) };
+    let patient =
+        |time| SessionSettings { limits: TimeLimits { silence: None, opening: time }, ..settings(None, Vec::new()) };
     let key = Key::random().unwrap();
     let agents = [Agent::start(1, 1, &key, regions(&Gate::default()))];
     agents[0].hears_late(3);

@@ -64,13 +64,13 @@ impl Issue<'_> {
     /// # Errors
     /// Returns the errors of [`Issue::check_bounds`].
     pub(crate) fn check_bounds_before(&self, plan: &Plan) -> Result<()> {
-        if !self.device.checks_bounds {
+        if !self.device.rules.checks_bounds {
             return Ok(());
         }
         let copied = plan.before.iter().flat_map(Step::addresses);
         let blocks: BTreeMap<u64, GuardedBlock> = {
             let state = self.device.lock();
-            let all = copied.chain(plan.frees.iter().copied());
+            let all = copied.chain(plan.releases.blocks.iter().copied());
             let blocks = all.filter_map(|address| state.memory.pattern_around(address));
             blocks.map(|block| (block.serial, block)).collect()
         };

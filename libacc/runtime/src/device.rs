@@ -36,13 +36,19 @@ pub(crate) struct Device {
     num: AtomicU32,
     /// The type under which the program sees it.
     pub(crate) device_type: DeviceType,
-    /// The pending copies of all devices' queues to the program.
-    pub(crate) copies_out: Arc<PendingCopiesOut>,
-    /// The owners of addresses.
-    pub(crate) space: Arc<AddressSpace>,
-    in_turn: Arc<WaitsInTurn>,
-    /// The observer of this device.
-    watch: Arc<Watch>,
+    pub(crate) shared: Shared,
+    pub(crate) rules: DeviceRules,
+    life: Lifecycle,
+    pub(crate) launches: LaunchRecords,
+    state: ShortLock<DeviceData>,
+    /// Whether there may be [`DeviceData::write_backs`]. Changes under the lock.
+    pub(crate) has_write_backs: AtomicBool,
+    arrived: Condvar,
+    queues: ShortLock<Queues>,
+}
+
+/// The session's settings for a device.
+pub(crate) struct DeviceRules {
     /// The program's arrays may be page-locked.
     pub(crate) locks_pages: bool,
     /// Whether blocks that a region gets a pointer to are mapped for it.
@@ -51,27 +57,47 @@ pub(crate) struct Device {
     pub(crate) notes_origins: bool,
     /// Whether regions are checked for writing outside of blocks.
     pub(crate) checks_bounds: bool,
+}
+
+/// Starts and ends of a device.
+struct Lifecycle {
+    started: AtomicBool,
+    /// Held by the thread that starts or ends the device.
+    starting: TurnLock<()>,
+    /// Number of shutdowns.
+    epoch: AtomicU32,
     /// Whether its regions access host memory directly; known once it has started.
     reaches_program_memory: AtomicBool,
+}
+
+impl Default for Lifecycle {
+    fn default() -> Self {
+        Self {
+            started: AtomicBool::new(false),
+            starting: TurnLock::new(()),
+            epoch: AtomicU32::new(0),
+            reaches_program_memory: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Facts about launches, for messages about errors.
+#[derive(Default)]
+pub(crate) struct LaunchRecords {
     /// The pointers that regions got without a clause.
-    pub(crate) given: PointerLog,
+    pub(crate) pointers: PointerLog,
     /// The data of the last launch that failed.
     pub(crate) failed: FailedLaunch,
-    started: AtomicBool,
-    starting: TurnLock<()>,
-    epoch: AtomicU32,
-    state: ShortLock<DeviceData>,
-    /// Whether there may be [`DeviceData::write_backs`]. Changes under the lock.
-    pub(crate) has_write_backs: AtomicBool,
-    arrived: Condvar,
-    queues: ShortLock<Queues>,
 }
 
 /// The state that all devices of a session share.
 pub(crate) struct Shared {
+    /// The pending copies of all devices' queues to the program.
     pub(crate) copies_out: Arc<PendingCopiesOut>,
+    /// The owners of addresses.
     pub(crate) space: Arc<AddressSpace>,
     pub(crate) in_turn: Arc<WaitsInTurn>,
+    /// The observer of devices.
     pub(crate) watch: Arc<Watch>,
 }
 
@@ -113,28 +139,24 @@ impl Device {
         client: Arc<dyn DeviceClient>,
         index: usize,
         num: DeviceNum,
-        Shared { copies_out, space, in_turn, watch }: Shared,
+        shared: Shared,
         settings: &Settings,
     ) -> Self {
-        Self {
-            device_type: client.device_type(),
+        let rules = DeviceRules {
+            locks_pages: !settings.pageable,
+            maps_unmapped: settings.maps_unmapped,
             notes_origins: settings.explains_errors,
             checks_bounds: settings.check == Check::Bounds && client.guards_blocks(),
+        };
+        Self {
+            device_type: client.device_type(),
             client,
             index,
             num: AtomicU32::new(num.0),
-            copies_out,
-            space,
-            in_turn,
-            watch,
-            locks_pages: !settings.pageable,
-            maps_unmapped: settings.maps_unmapped,
-            reaches_program_memory: AtomicBool::new(false),
-            given: PointerLog::default(),
-            failed: FailedLaunch::default(),
-            started: AtomicBool::new(false),
-            starting: TurnLock::new(()),
-            epoch: AtomicU32::new(0),
+            shared,
+            rules,
+            life: Lifecycle::default(),
+            launches: LaunchRecords::default(),
             state: ShortLock::default(),
             has_write_backs: AtomicBool::new(false),
             arrived: Condvar::new(),
@@ -155,12 +177,12 @@ impl Device {
 
     /// Whether it was started and not shut down since.
     pub(crate) fn is_started(&self) -> bool {
-        self.started.load(Ordering::Acquire)
+        self.life.started.load(Ordering::Acquire)
     }
 
     /// Whether an observer watches it.
     pub(crate) fn is_watched(&self) -> bool {
-        self.watch.is_active()
+        self.shared.watch.is_active()
     }
 
     /// Empties a plan for the next commands of `queue` of this device.
@@ -171,7 +193,7 @@ impl Device {
 
     /// Returns the number of shutdowns: what was present before one is not present after it.
     pub(crate) fn epoch(&self) -> u32 {
-        self.epoch.load(Ordering::Acquire)
+        self.life.epoch.load(Ordering::Acquire)
     }
 
     /// Starts the device unless it is started. `publish` makes the loaded globals present and calls [`Device::set_started`],
@@ -187,7 +209,7 @@ impl Device {
     }
 
     fn start_once(&self, publish: impl FnOnce()) -> Result<()> {
-        let _one = self.starting.take();
+        let _one = self.life.starting.take();
         if self.is_started() {
             return Ok(());
         }
@@ -197,11 +219,11 @@ impl Device {
             let _ = self.client().shutdown();
             tries.next().ok_or_else(|| self.place(error))?;
         }
-        self.reaches_program_memory.store(self.client.reaches_program_memory(), Ordering::Relaxed);
+        self.life.reaches_program_memory.store(self.client.reaches_program_memory(), Ordering::Relaxed);
         let (start, len) = self.client.addresses();
         let capacity = self.client.info().memory;
         let allocates = self.client.allocates();
-        self.lock().memory = match (allocates, self.checks_bounds) {
+        self.lock().memory = match (allocates, self.rules.checks_bounds) {
             (true, _) => Allocator::of_slabs(capacity),
             (false, true) => Allocator::with_guards(start, len, capacity),
             (false, false) => Allocator::new(start, len, capacity),
@@ -216,18 +238,18 @@ impl Device {
         let name = format!("{} (node {})", self.num(), info.node_name);
         if self.client.allocates() {
             self.client().start()?;
-            self.space.settle_without(self.index, name);
+            self.shared.space.settle_without(self.index, name);
             return Ok(Ok(()));
         }
-        self.client.lie_at(self.space.place(self.index, self.client.addresses_wanted(), info.memory)?);
+        self.client.lie_at(self.shared.space.place(self.index, self.client.addresses_wanted(), info.memory)?);
         self.client().start()?;
         let (start, len) = self.client.addresses();
-        Ok(self.space.settle(self.index, AddressRange { start, len }, name))
+        Ok(self.shared.space.settle(self.index, AddressRange { start, len }, name))
     }
 
     /// Records that it has started, see [`Device::start`].
     pub(crate) fn set_started(&self) {
-        self.started.store(true, Ordering::Release);
+        self.life.started.store(true, Ordering::Release);
     }
 
     /// Ends the device and forgets what was present on it.
@@ -242,26 +264,26 @@ impl Device {
     }
 
     fn shut_down_once(&self) -> Result<()> {
-        let _one = self.starting.take();
+        let _one = self.life.starting.take();
         if !self.is_started() {
             return Ok(());
         }
-        self.started.store(false, Ordering::Release);
+        self.life.started.store(false, Ordering::Release);
         {
             let mut state = self.lock();
-            self.epoch.fetch_add(1, Ordering::AcqRel);
+            self.life.epoch.fetch_add(1, Ordering::AcqRel);
             *state = DeviceData::default();
         }
         *self.queues() = Queues::default();
-        self.space.ended(self.index);
-        self.copies_out.forget(self.index);
+        self.shared.space.ended(self.index);
+        self.shared.copies_out.forget(self.index);
         self.arrived.notify_all();
         self.client().shutdown().map_err(|error| self.place(error))
     }
 
     /// Whether regions may use host memory directly, if nothing is mapped and the setting allows it.
     pub(crate) fn uses_as_is(&self) -> bool {
-        self.maps_unmapped && self.reaches_program_memory.load(Ordering::Relaxed)
+        self.rules.maps_unmapped && self.life.reaches_program_memory.load(Ordering::Relaxed)
     }
 
     /// Returns the client for calls that may wait, so that no lock may be held at any of them.
@@ -330,9 +352,9 @@ impl Device {
 
     /// Does the same for everything that was in `queues` at `moment`.
     fn wait_since(&self, queues: &[QueueId], moment: Moment) -> Result<()> {
-        self.in_turn.ask_others(self.index);
+        self.shared.in_turn.ask_others(self.index);
         self.client().wait(queues).map_err(|error| self.place(error))?;
-        self.in_turn.waited(self.index, &self.client);
+        self.shared.in_turn.waited(self.index, &self.client);
         self.forget_done(queues, moment);
         Ok(())
     }
@@ -343,10 +365,12 @@ impl Device {
         let mut state = self.has_write_backs.load(Ordering::Acquire).then(|| self.lock());
         let mut known = self.queues();
         known.done(queues, moment);
-        if self.copies_out.any(self.index) {
+        if self.shared.copies_out.any(self.index) {
             for queue in queues {
-                self.copies_out.done(self.index, *queue, moment);
-                known.passed_with(*queue, moment, |queue, moment| self.copies_out.done(self.index, queue, moment));
+                self.shared.copies_out.done(self.index, *queue, moment);
+                known.passed_with(*queue, moment, |queue, moment| {
+                    self.shared.copies_out.done(self.index, queue, moment);
+                });
             }
         }
         if let Some(state) = &mut state {
@@ -384,7 +408,7 @@ impl Device {
 
     /// Does [`Device::wait_observed`] for several queues.
     pub(crate) fn wait_each_observed(&self, queues: &[QueueId]) -> Result<()> {
-        if !self.watch.is_active() {
+        if !self.shared.watch.is_active() {
             return self.wait(queues);
         }
         let mut first = Ok(());
@@ -397,7 +421,7 @@ impl Device {
     /// Does [`Device::wait`] as the program requests it. An observer is notified of each queue. A watched
     /// program waits for them one after the other, so that each has its own time.
     pub(crate) fn wait_asked(&self, queues: &[QueueId]) -> Result<()> {
-        if !self.watch.is_active() {
+        if !self.shared.watch.is_active() {
             return self.wait(queues);
         }
         let mut first = Ok(());
@@ -476,7 +500,7 @@ impl Device {
     /// Notifies the observer, if one is registered. Must not be called with a lock held.
     #[inline]
     pub(crate) fn notify(&self, what: ProfilingEvent, fill: impl FnOnce(&mut Notice)) {
-        if self.watch.is_active() {
+        if self.shared.watch.is_active() {
             self.notify_observer(what, fill);
         }
     }
@@ -500,7 +524,7 @@ impl Device {
         };
         fill(&mut notice);
         notice.handles = self.handles(notice.queue);
-        self.watch.notify(&notice);
+        self.shared.watch.notify(&notice);
     }
 
     /// The driver's objects, of a started GPU of this process.

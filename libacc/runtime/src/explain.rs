@@ -60,7 +60,7 @@ impl Runtime {
         let constant = self.host.constant_at(accessed)?;
         let leads =
             |pointer: &usize| accessed.checked_sub(*pointer).is_some_and(|behind| *pointer != 0 && behind < REACH);
-        let given = || self.devices.iter().flat_map(|device| device.given.regions());
+        let given = || self.devices.iter().flat_map(|device| device.launches.pointers.regions());
         if constant.kind == ConstantKind::Data && given().any(|region| region.pointers.iter().any(leads)) {
             return None;
         }
@@ -94,7 +94,7 @@ impl Runtime {
         error: Error,
         entries: &Entries<'_>,
     ) -> Error {
-        let is_given = || device.given.regions().iter().any(|region| region.function == function);
+        let is_given = || device.launches.pointers.regions().iter().any(|region| region.function == function);
         if error.code() != ErrorCode::Execution
             || is_given()
             || !device.may_have_left_data(accessed_address(error.cause()))
@@ -142,7 +142,7 @@ impl Runtime {
 
     /// Explains an error by pointers that the region got without a clause.
     fn explain_given(&self, error: &Error) -> Option<Error> {
-        let all = self.devices.iter().flat_map(|device| device.given.regions());
+        let all = self.devices.iter().flat_map(|device| device.launches.pointers.regions());
         let named = |region: &LoggedRegion| {
             self.host.function(region.function).is_ok_and(|spec| is_named(error.cause(), &spec.name))
         };

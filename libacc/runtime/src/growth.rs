@@ -22,7 +22,7 @@ impl Device {
         if self.epoch() != epoch {
             // It was shut down meanwhile, with all its memory.
             if let (true, Ok(start)) = (allocates, &mapped) {
-                self.space.remove_slab(*start);
+                self.shared.space.remove_slab(*start);
             }
         } else if allocates {
             state.memory.got(range.len, mapped.as_ref().ok().copied());
@@ -46,7 +46,7 @@ impl Device {
                 Ok(start) => start,
                 Err(error) => break Err(error),
             };
-            match self.space.add_slab(self.index, AddressRange { start, len }) {
+            match self.shared.space.add_slab(self.index, AddressRange { start, len }) {
                 Ok(()) => break Ok(start),
                 // The driver does not return the same place while it is allocated.
                 Err(error) if taken.len() + 1 == PLACES_MAX => {
@@ -72,11 +72,11 @@ impl Device {
         for range in ranges {
             let epoch = self.epoch();
             // The driver may give the place to another device at once.
-            let was_slab = self.space.remove_slab(range.start);
+            let was_slab = self.shared.space.remove_slab(range.start);
             let unmapped = self.client().unmap(QueueId::SYNC, range.start, range.len);
             if was_slab && unmapped.is_err() {
                 // It is idle memory again.
-                let _ = self.space.add_slab(self.index, AddressRange { start: range.start, len: range.len });
+                let _ = self.shared.space.add_slab(self.index, AddressRange { start: range.start, len: range.len });
             }
             let mut state = self.lock();
             let mut queues = self.queues();

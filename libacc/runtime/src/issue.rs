@@ -1,6 +1,6 @@
 //! Carries out without the lock what a construct decided under it.
 
-use crate::device::{Device, DeviceData};
+use crate::device::{Device, DeviceData, Shared};
 use crate::plan::{Plan, ProfilingRecord, STORE_MAX, Step};
 use crate::ports::{HostMemory, ReadWhen, TargetAccess};
 use crate::prof::ProfilingEvent;
@@ -28,17 +28,17 @@ impl Issue<'_> {
     /// Makes the queue wait for what has to be done before a plan.
     #[inline]
     pub(crate) fn join_for(&self, plan: &Plan) -> Result<()> {
-        if let Some(due) = plan.due {
+        if let Some(due) = plan.order.due {
             self.join_synchronous(due)?;
         }
-        if !plan.streams.is_empty() {
-            self.device.wait_each_observed(&plan.streams)?;
+        if !plan.order.streams.is_empty() {
+            self.device.wait_each_observed(&plan.order.streams)?;
         }
-        if !plan.waits.is_empty() {
+        if !plan.order.waits.is_empty() {
             let follow = |other: &QueueId| self.device.queue_follows(self.queue, *other, true);
-            plan.waits.iter().try_for_each(follow).map_err(|error| error.queue(self.queue))?;
+            plan.order.waits.iter().try_for_each(follow).map_err(|error| error.queue(self.queue))?;
         }
-        if self.device.copies_out.is_empty() { Ok(()) } else { self.after_pending_copies(plan) }
+        if self.device.shared.copies_out.is_empty() { Ok(()) } else { self.after_pending_copies(plan) }
     }
 
     /// Makes the queue wait for the synchronous one, as far as necessary; the synchronous one for streams of CUDA Fortran.
@@ -61,7 +61,7 @@ impl Issue<'_> {
 
     /// Orders what the plan copies out after copies of other queues, of all devices, to the same memory: the later copy remains.
     fn after_pending_copies(&self, plan: &Plan) -> Result<()> {
-        let Device { copies_out, index, .. } = self.device;
+        let Device { shared: Shared { copies_out, .. }, index, .. } = self.device;
         for step in plan.before.iter().chain(&plan.after) {
             let (Step::Out { dst, .. } | Step::OutSpaced { dst, .. }) = step else { continue };
             // No queue orders what devices do to the same memory; the host waits.
@@ -98,7 +98,7 @@ impl Issue<'_> {
     /// Sends commands of the plan: those before the launch, or after it.
     pub(crate) fn steps(&self, steps: &[Step], plan: &Plan) -> Result<()> {
         let put = |step: &Step| {
-            if plan.watched { self.observed_step(*step, plan) } else { self.step(*step, plan) }
+            if plan.profiling.is_watched { self.observed_step(*step, plan) } else { self.step(*step, plan) }
         };
         steps.iter().try_for_each(put).map_err(|e| self.place(e))
     }
@@ -111,7 +111,7 @@ impl Issue<'_> {
         if let Some(state) = &mut state {
             for step in steps {
                 if let Some(changed) = state.write_backs.put_in(step, queues.now()) {
-                    self.device.copies_out.add_variable(self.device.index, self.queue, changed, queues.now());
+                    self.device.shared.copies_out.add_variable(self.device.index, self.queue, changed, queues.now());
                 }
             }
         }
@@ -119,7 +119,7 @@ impl Issue<'_> {
         if self.queue != QueueId::SYNC {
             for step in steps {
                 if let Step::Out { dst, .. } | Step::OutSpaced { dst, .. } = step {
-                    self.device.copies_out.add(self.device.index, self.queue, *dst, queues.now());
+                    self.device.shared.copies_out.add(self.device.index, self.queue, *dst, queues.now());
                 }
             }
         }
@@ -129,11 +129,11 @@ impl Issue<'_> {
     /// Ends the issue once the commands were sent, or failed to be: others may use what arrived, blocks become free. `notify`:
     /// the observer was not notified yet of what ended.
     pub(crate) fn settle(&self, plan: &Plan, after_queue: Option<QueueId>, notify: bool) -> Result<()> {
-        if notify && plan.watched {
-            self.notify(&plan.ends);
+        if notify && plan.profiling.is_watched {
+            self.notify(&plan.profiling.ends);
         }
         let unlocked = self.unlock(plan);
-        if plan.frees.is_empty() && plan.arrivals.is_empty() {
+        if plan.releases.blocks.is_empty() && plan.arrivals.is_empty() {
             return unlocked;
         }
         let mut guard = self.device.lock();
@@ -148,7 +148,7 @@ impl Issue<'_> {
         }
         let queues = self.device.queues();
         let after = After { queue: after_queue, moment: queues.now() };
-        give_back(state, &plan.frees, after, &queues);
+        give_back(state, &plan.releases.blocks, after, &queues);
         let idle = state.memory.trim(&queues);
         drop((queues, guard));
         unlocked.and(self.device.shrink(&idle))
@@ -157,7 +157,7 @@ impl Issue<'_> {
     /// Unlocks arrays that the program may free when this construct is over; those that a queue copies to when that is waited for.
     fn unlock(&self, plan: &Plan) -> Result<()> {
         let mut result = Ok(());
-        for (range, copied) in &plan.unlocks {
+        for (range, copied) in &plan.releases.pages {
             let after = (*copied && self.queue != QueueId::SYNC).then_some(self.queue);
             result = result.and(self.device.client().unregister_pages(after, *range).map_err(|e| self.place(e)));
         }

@@ -24,7 +24,7 @@ impl Device {
         if address.checked_sub(start).is_none_or(|offset| offset >= len) {
             return None;
         }
-        let mut ranges = self.failed.ranges();
+        let mut ranges = self.launches.failed.ranges();
         {
             let state = self.lock();
             let present = state.table.iter();

@@ -75,11 +75,9 @@ pub(crate) struct BlockCopy {
     pub(crate) device: DevicePtr,
 }
 
-/// The commands of one construct, in order.
+/// The work of other queues that a construct's commands are ordered after.
 #[derive(Default)]
-pub(crate) struct Plan {
-    /// Marks the entries that arrive with this construct.
-    pub(crate) ticket: u64,
+pub(crate) struct Order {
     /// The operations of the synchronous queue that its queue has to wait for, see
     /// [`crate::queues::Queues::due`].
     pub(crate) due: Option<Due>,
@@ -87,6 +85,79 @@ pub(crate) struct Plan {
     pub(crate) streams: QueueList,
     /// Queues to wait for first: they may still use memory that this construct got.
     pub(crate) waits: Vec<QueueId>,
+}
+
+impl Order {
+    fn clear(&mut self) {
+        self.due = None;
+        self.streams.clear();
+        self.waits.clear();
+    }
+}
+
+/// The memory that has no users once a construct's commands are done.
+#[derive(Default)]
+pub(crate) struct Releases {
+    /// Blocks of the device.
+    pub(crate) blocks: Vec<DevicePtr>,
+    /// Whether some of them may still be in use by queues other than this construct's.
+    pub(crate) are_shared: bool,
+    /// Queues that have used data that the commands copy out for the last time.
+    pub(crate) used_by: QueueSet,
+    /// Arrays whose pages may be locked and need not be any longer, and whether the commands copy to them.
+    pub(crate) pages: Vec<(HostRange, bool)>,
+}
+
+impl Releases {
+    fn clear(&mut self) {
+        self.blocks.clear();
+        self.are_shared = false;
+        self.used_by = QueueSet::default();
+        self.pages.clear();
+    }
+}
+
+/// The records of a construct for an observer.
+#[derive(Default)]
+pub(crate) struct ProfilingRecords {
+    /// Whether an observer watches. The lists are filled only then.
+    pub(crate) is_watched: bool,
+    /// Data that becomes present, and device memory that is allocated.
+    pub(crate) begins: Vec<ProfilingRecord>,
+    /// Data that stops being present, and device memory that is freed.
+    pub(crate) ends: Vec<ProfilingRecord>,
+}
+
+impl ProfilingRecords {
+    fn clear(&mut self) {
+        self.begins.clear();
+        self.ends.clear();
+    }
+}
+
+/// Copies of the program's blocks for one launch.
+#[derive(Default)]
+pub(crate) struct LaunchCopies {
+    /// Blocks that the launch gets a copy of.
+    pub(crate) blocks: Vec<BlockCopy>,
+    /// Places of pointers in them that hold device addresses in the copy.
+    pub(crate) pointers: Vec<usize>,
+}
+
+impl LaunchCopies {
+    fn clear(&mut self) {
+        self.blocks.clear();
+        self.pointers.clear();
+    }
+}
+
+/// The commands of one construct, in order.
+#[derive(Default)]
+pub(crate) struct Plan {
+    /// Marks the entries that arrive with this construct.
+    pub(crate) ticket: u64,
+    /// The work that the commands are ordered after.
+    pub(crate) order: Order,
     /// New blocks that get the pattern of [`crate::bounds`] around them.
     pub(crate) patterns: Vec<DevicePtr>,
     /// Commands before the launch, or all.
@@ -99,69 +170,50 @@ pub(crate) struct Plan {
     pub(crate) parts: Vec<Part>,
     /// Chains of small variables.
     pub(crate) chains: Vec<Arc<Chain>>,
-    /// Blocks without users once the commands are done.
-    pub(crate) frees: Vec<DevicePtr>,
-    /// Whether some of them may still be in use by queues other than this construct's.
-    pub(crate) frees_shared: bool,
-    /// Queues that have used data that the commands copy out for the last time.
-    pub(crate) copied_used_by: QueueSet,
-    /// Whether an observer watches the plan.
-    pub(crate) watched: bool,
-    /// Data that becomes present, and device memory that is allocated; filled if watched.
-    pub(crate) begins: Vec<ProfilingRecord>,
-    /// Data that stops being present, and device memory that is freed; filled if watched.
-    pub(crate) ends: Vec<ProfilingRecord>,
-    /// Arrays whose pages may be locked and need not be any longer, and whether the commands copy to them.
-    pub(crate) unlocks: Vec<(HostRange, bool)>,
+    /// The memory that the construct's end releases.
+    pub(crate) releases: Releases,
+    /// The records for an observer.
+    pub(crate) profiling: ProfilingRecords,
     /// Entries whose first bytes are in these commands.
     pub(crate) arrivals: Vec<EntryId>,
-    /// Blocks that the launch gets a copy of.
-    pub(crate) block_copies: Vec<BlockCopy>,
-    /// Places of pointers in them that hold device addresses in the copy.
-    pub(crate) block_pointers: Vec<usize>,
+    /// The blocks that the launch gets a copy of.
+    pub(crate) launch_copies: LaunchCopies,
 }
 
 impl Plan {
     /// Empties the plan, keeping its storage.
     pub(crate) fn clear(&mut self) {
-        self.due = None;
-        self.streams.clear();
-        self.waits.clear();
+        self.order.clear();
         self.patterns.clear();
         self.before.clear();
         self.after.clear();
         self.bytes.clear();
         self.parts.clear();
         self.chains.clear();
-        self.frees.clear();
-        self.frees_shared = false;
-        self.copied_used_by = QueueSet::default();
-        self.unlocks.clear();
+        self.releases.clear();
+        self.profiling.clear();
         self.arrivals.clear();
-        self.begins.clear();
-        self.ends.clear();
-        self.block_copies.clear();
-        self.block_pointers.clear();
+        self.launch_copies.clear();
     }
 
     /// Empties the plan for a construct that is watched or not. Callers that decide without
     /// [`crate::construct::ConstructEnter`] call [`crate::device::Device::begin`].
     pub(crate) fn begin(&mut self, watched: bool) {
         self.clear();
-        self.watched = watched;
+        self.profiling.is_watched = watched;
     }
 
     /// Notes the work of other queues that comes before commands of `queue`.
     pub(crate) fn follow(&mut self, queue: QueueId, queues: &mut Queues) {
-        self.due = queues.due(queue);
+        self.order.due = queues.due(queue);
         if queue == QueueId::SYNC {
-            self.streams.extend(queues.busy_streams());
+            self.order.streams.extend(queues.busy_streams());
         }
     }
 
     /// Whether the device gets no commands.
     pub(crate) fn is_silent(&self) -> bool {
-        self.waits.is_empty() && self.patterns.is_empty() && self.before.is_empty() && self.after.is_empty()
+        self.order.waits.is_empty() && self.patterns.is_empty() && self.before.is_empty() && self.after.is_empty()
     }
 
     /// Adds the store of a pointer.

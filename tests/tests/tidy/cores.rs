@@ -27,7 +27,7 @@ const CORES: &[&str] = &[
     "crates/executor/src/admission.rs",
     "crates/executor/src/request_window.rs",
     "crates/executor/src/peer_table.rs",
-    "crates/device/src/image",
+    "crates/image/src",
     "crates/device/src/stream",
     "crates/device/src/in_flight.rs",
     "crates/device/src/cuda/staging/copy_route.rs",

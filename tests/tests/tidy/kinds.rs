@@ -33,3 +33,33 @@ fn only_backends_and_what_people_see_name_kinds_of_devices() {
     wrong.extend(idle.map(|((path, _), _)| format!("{path} names none any more: take it off MAY")));
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+/// Folders of code for any device.
+const NEUTRAL: [&str; 3] = ["crates/device/src/", "crates/executor/src/", "crates/fabric/src/transfer"];
+
+/// Files in them that name a vendor's driver, with reasons.
+const NAMING: &[(&str, &str)] = &[
+    ("crates/device/src/cuda/", "the backend of GPUs"),
+    ("crates/device/src/registry.rs", "lists the backends"),
+    ("crates/device/src/lib.rs", "exports what programs and agents ask that backend"),
+];
+
+#[test]
+fn only_the_backend_names_the_driver() {
+    let vendors = regex_lite::Regex::new("(?i)cuda|nvidia|ptx").unwrap();
+    let (mut wrong, mut used) = (Vec::new(), vec![false; NAMING.len()]);
+    for path in sources().iter().filter(|path| !is_tests(path)) {
+        let name = path.to_string_lossy();
+        let neutral = NEUTRAL.iter().any(|folder| name.starts_with(folder));
+        if !neutral || !code(path).lines().map(without_text).any(|line| vendors.is_match(&line)) {
+            continue;
+        }
+        match NAMING.iter().position(|(may, _)| name.starts_with(may)) {
+            Some(at) => used[at] = true,
+            None => wrong.push(format!("{name}: a driver's name belongs behind the trait `Device`")),
+        }
+    }
+    let idle = NAMING.iter().zip(used).filter(|(_, used)| !used);
+    wrong.extend(idle.map(|((path, _), _)| format!("{path} names none any more: take it off NAMING")));
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

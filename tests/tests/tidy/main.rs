@@ -14,6 +14,7 @@ mod locks;
 mod modules;
 mod names;
 mod panics;
+mod shapes;
 mod sources;
 mod threads;
 mod transports;
@@ -78,7 +79,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("accord-monitoring", &["accord-types"]),
     ("accord-proto", &["accord-types", "accord-trust"]),
     ("accord-fabric", &["accord-types", "accord-trust"]),
-    ("accord-device", &["accord-types"]),
+    ("accord-image", &["accord-types"]),
+    ("accord-device", &["accord-types", "accord-image"]),
     ("accord-executor", &["accord-types", "accord-device", "accord-fabric", "accord-telemetry"]),
     ("accord-runtime", &["accord-types", "accord-device"]),
     (
@@ -226,6 +228,7 @@ fn safe_crates_forbid_unsafe() {
         "crates/debuginfo/src/lib.rs",
         "crates/monitoring/src/lib.rs",
         "crates/executor/src/lib.rs",
+        "crates/image/src/lib.rs",
         "proto/src/lib.rs",
         "libacc/runtime/src/lib.rs",
         "coordinator/src/lib.rs",

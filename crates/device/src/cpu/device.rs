@@ -370,7 +370,7 @@ impl Device for CpuDevice {
             && self.stream(stream)?.queue != QueueId::SYNC
             && let Some(taken) = TakenBytes::new(program_bytes(src))
         {
-            return self.copy_in(stream, dst, len, CopySource::new(taken));
+            return self.copy_in(stream, dst, len, CopySource::at_once(taken));
         }
         let seq = self.copy_in(stream, dst, len, CopySource::program(src, true))?;
         self.synchronize(stream, seq)?;

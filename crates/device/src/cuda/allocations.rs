@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::driver::DriverError;
 use crate::ipc::{Exporter, Keep, PieceKey, next_id};
-use crate::memory_handle::{IpcHandle, MemoryHandle};
+use crate::memory_handle::MemoryHandle;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{DevicePtr, Error, ErrorCode, Result};
 use cudarc::driver::sys::{CUdeviceptr, CUipcMemHandle};
@@ -99,7 +99,7 @@ impl Allocations {
             state.exporters.push(Arc::downgrade(exporter));
         }
         let pieces = vec![(range, range_len)];
-        Some(MemoryHandle::CudaIpc(IpcHandle { range, range_len, offset, len, first: 0, pieces }))
+        Some(MemoryHandle { range, range_len, offset, len, first: 0, pieces })
     }
 
     /// Exports as [`crate::ipc::ExportMemory::export`]. Calls `give` only if the allocation exists.

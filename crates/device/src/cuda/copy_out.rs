@@ -12,8 +12,8 @@ use super::staging::progress::CopyError;
 use super::staging::slot_pool::{OUT_SLOT, Slot};
 use super::stream::{Stream, StreamProgress};
 use super::trace::Start;
+use crate::CopySink;
 use crate::stream::{Access, Settle};
-use crate::{CopySink, MemoryHandle};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub(crate) fn copy_out(
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
     let copy_failed = |error: CopyError| shared.copy_failed(error, Some(stream.queue));
-    if let Some(MemoryHandle::Host(range)) = sink.memory() {
+    if let Some(range) = sink.memory() {
         // Older bytes must not overwrite these later.
         settle_before(stream, seq, Access::Program(range))?;
         let facts = direct::facts(stream, Direction::Out, IssuePoint::Turn, len, End::Program, sink.immediate());

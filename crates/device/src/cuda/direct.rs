@@ -8,7 +8,6 @@ use super::staging::copy_route::{self, Direction, End, Facts, IssuePoint, Progra
 use super::staging::slot_pool::Slot;
 use super::stream::{Stream, StreamProgress};
 use crate::any_end::CopySink;
-use crate::copy_ends::Sink;
 use accord_types::{DevicePtr, HostRange, QueueId, Result};
 
 /// The time when the driver has read the bytes of a copy in.
@@ -134,7 +133,7 @@ pub(crate) fn copy_out_registered(
     }
     for (slot, edge) in slots {
         edge_out(stream, src.offset((edge.start - range.start) as u64), &slot, edge)?;
-        completions.push(Completion::Small { slot, len: edge.len, sink: CopySink::new(Edge(edge)) });
+        completions.push(Completion::Small { slot, len: edge.len, sink: CopySink::program(edge, true) });
     }
     middle.pieces().try_for_each(|part| hand_out(stream, src.offset((part.start - range.start) as u64), part))?;
     Ok(Some(completions))
@@ -162,25 +161,6 @@ fn edges(range: HostRange, middle: RegisteredPart) -> impl Iterator<Item = HostR
     let before = HostRange { start: range.start, len: middle.range.start - range.start };
     let after = HostRange { start: end, len: range.start + range.len - end };
     [before, after].into_iter().filter(|edge| edge.len > 0)
-}
-
-/// The part of an array that shares a page with other data.
-struct Edge(HostRange);
-
-impl Sink for Edge {
-    fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        assert!(piece.len() <= self.0.len, "a device gave more than the copy has");
-        // SAFETY: by the program's guarantee its memory is writable until it has waited for the copy.
-        unsafe {
-            let to = std::ptr::with_exposed_provenance_mut::<u8>(self.0.start);
-            to.copy_from_nonoverlapping(piece.as_ptr(), piece.len());
-        }
-        Ok(())
-    }
-
-    fn may_write(&self, range: HostRange) -> bool {
-        self.0.overlaps(range)
-    }
 }
 
 /// Whether the driver knows the program's memory as pinned or managed, so that its engines can access it.

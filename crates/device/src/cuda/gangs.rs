@@ -8,7 +8,7 @@
 //! If a loop has few iterations most gangs have none, so that a tiny region may get fewer still.
 //!
 //! With even more gangs, each has a smaller part of a loop. Concurrent gangs are then close together in memory, like threads of hand-written kernels,
-//! which makes memory access faster. Gangs of one warp can share thread blocks (`image/gang_blocks.rs`). The device then holds twice as many at a
+//! which makes memory access faster. Gangs of one warp can share thread blocks (`crates/image/src/gang_blocks.rs`). The device then holds twice as many at a
 //! time, which a loop over arrays needs to saturate the memory. That exceeds the caches if each thread reads its own lines for a while, as in a row
 //! of a sparse matrix. So the same events decide which of these *ways* is fastest.
 

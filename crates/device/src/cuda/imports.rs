@@ -4,7 +4,7 @@ use super::context::Context;
 use super::memory::location;
 use crate::failure::shut_down;
 use crate::ipc::{Held, ImportMemory, PieceKey};
-use crate::memory_handle::{IpcHandle, PAGE};
+use crate::memory_handle::{MemoryHandle, PAGE};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{DevicePtr, Error, ErrorCode};
 use cudarc::driver::sys::{
@@ -77,7 +77,7 @@ impl ImportMemory for Imports {
         format!("GPU {}", self.context.device)
     }
 
-    fn missing(&self, importer: u64, handle: &IpcHandle) -> Option<Vec<(u64, u64, u64)>> {
+    fn missing(&self, importer: u64, handle: &MemoryHandle) -> Option<Vec<(u64, u64, u64)>> {
         let mut state = self.lock();
         if state.closed {
             return None;
@@ -111,7 +111,7 @@ impl ImportMemory for Imports {
         Some(missing).filter(|missing| mirror.pieces.len() + missing.len() <= PIECES_MAX)
     }
 
-    fn map(&self, importer: u64, handle: &IpcHandle, piece: (u64, u64, u64), key: &PieceKey) -> Result<(), Error> {
+    fn map(&self, importer: u64, handle: &MemoryHandle, piece: (u64, u64, u64), key: &PieceKey) -> Result<(), Error> {
         let mut state = self.lock();
         if state.closed {
             return Err(shut_down());
@@ -122,7 +122,7 @@ impl ImportMemory for Imports {
         }
     }
 
-    fn hold(&self, importer: u64, handle: &IpcHandle) -> Option<Held> {
+    fn hold(&self, importer: u64, handle: &MemoryHandle) -> Option<Held> {
         let mut state = self.lock();
         let key = (importer, handle.range);
         let mirror = state.mirrors.get_mut(&key)?;
@@ -189,7 +189,7 @@ impl Mirrors {
     fn map(
         &mut self,
         context: &Context,
-        (importer, handle): (u64, &IpcHandle),
+        (importer, handle): (u64, &MemoryHandle),
         (offset, id, len): (u64, u64, u64),
         descriptor: &OwnedFd,
     ) -> Result<(), Error> {
@@ -237,7 +237,7 @@ impl Mirrors {
     fn open(
         &mut self,
         context: &Context,
-        (importer, handle): (u64, &IpcHandle),
+        (importer, handle): (u64, &MemoryHandle),
         (offset, id, len): (u64, u64, u64),
         name: [u8; PieceKey::ALLOCATION],
     ) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use super::stream::{Op, Stream};
 use super::trace::Start;
 use crate::in_flight::{IN_FLIGHT_MAX, Sender, complete_in_order};
 use crate::ipc::MappedRange;
-use crate::{CopySink, FetchTo};
+use crate::{CopySink, FetchTo, PeerWay};
 use accord_types::{DevicePtr, Error, Result, SpanKind};
 
 /// A copy in flight. Fields are dropped in this order: the driver ends its copy before the sink reports to the target
@@ -147,8 +147,8 @@ impl<'a> Sender for Window<'a> {
         let InFlight { seq, written, mut sink, read } = copy;
         let stream = self.stream;
         if let Some(LibraryRead { slot, len, start }) = read {
-            if let Some(sink) = &mut sink {
-                sink.await_native()?;
+            if let Some(library) = sink.as_mut().and_then(CopySink::library) {
+                library.wait()?;
             }
             drop(slot);
             stream.shared.tracer.end(start, (stream.raw, stream.queue), SpanKind::Push, len as u64, String::new);
@@ -184,14 +184,14 @@ impl<'a> Window<'a> {
             (Carrier::Library, Some(fetched)) => {
                 let start = stream.shared.tracer.begin(stream.raw);
                 // A sink that goes beside others returns `true` without blocking.
-                sink.drains_native()?;
+                sink.way(true)?;
                 return self.begin_read(seq, len as usize, sink, (fetched, start));
             }
             (_, Some(fetched)) => Some(give(stream, seq, len as usize, sink, fetched)?),
             (_, None) => {
                 stream.order_after(&mut stream.lock()).map_err(|error| failed(stream, error))?;
                 if carrier == Carrier::Driver
-                    && let Some(target) = sink.mapped_range()?
+                    && let PeerWay::Mapped(target) = sink.way(false)?
                 {
                     return self.begin_write(seq, (src, len), sink, (target, slot)).map(Some);
                 }
@@ -211,7 +211,9 @@ impl<'a> Window<'a> {
         let stream = self.stream;
         let Some(slot) = fetched.wait().map_err(|error| failed(stream, error))? else { return Ok(None) };
         self.meanwhile = if sink.is_concurrent() { Meanwhile::Copies } else { Meanwhile::Operations };
-        sink.drain_native(stream.shared.context.range(slot.address(), len))?;
+        if let Some(library) = sink.library() {
+            library.start(stream.shared.context.range(slot.address(), len))?;
+        }
         Ok(Some(InFlight { seq, written: None, sink: Some(sink), read: Some(LibraryRead { slot, len, start }) }))
     }
 

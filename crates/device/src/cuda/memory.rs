@@ -5,7 +5,7 @@ use super::context::Context;
 use super::driver::DriverError;
 use super::scrubber::Scrubber;
 use crate::ipc::{ExportMemory, Exporter, Keep, PendingReleases, PieceKey, next_id};
-use crate::memory_handle::{HANDLE_PIECES_MAX, IpcHandle, MemoryHandle, PAGE, PIECE_MAX};
+use crate::memory_handle::{HANDLE_PIECES_MAX, MemoryHandle, PAGE, PIECE_MAX};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result};
 use cudarc::driver::sys::{
@@ -348,14 +348,14 @@ impl ExportMemory for Memory {
             state.exporters.push(Arc::downgrade(exporter));
         }
         let base = self.start;
-        Some(MemoryHandle::CudaIpc(IpcHandle {
+        Some(MemoryHandle {
             range: self.id,
             range_len: self.len,
             offset: start.0 - base,
             len,
             first: first - base,
             pieces,
-        }))
+        })
     }
 
     fn pending_releases(&self) -> &Arc<PendingReleases> {

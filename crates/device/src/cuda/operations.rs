@@ -21,7 +21,6 @@ use crate::capabilities::Capabilities;
 use crate::device::{Device, FunctionHandle, NativeHandles};
 use crate::host_memory::program_bytes;
 use crate::ipc::{ExportMemory, ImportMemory};
-use crate::memory_handle::MemoryHandle;
 use accord_types::{
     ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
     QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
@@ -112,7 +111,7 @@ impl Device for CudaDevice {
     fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: CopySource) -> Result<Seq> {
         let here = source.immediate();
         let stream = self.stream(stream)?;
-        let Some(MemoryHandle::Host(range)) = source.memory() else {
+        let Some(range) = source.memory() else {
             return stream.put_host(Op::CopyIn { dst, len, source }, here);
         };
         let _current = self.enter(stream)?;
@@ -155,7 +154,7 @@ impl Device for CudaDevice {
     fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: CopySink) -> Result<Seq> {
         let stream = self.stream(stream)?;
         let here = sink.immediate();
-        let memory = sink.memory().and_then(|memory| memory.host());
+        let memory = sink.memory();
         let end = memory.map_or_else(|| End::Handed { detached: sink.detached() }, |_| End::Program);
         let facts = direct::facts(stream, Direction::Out, IssuePoint::Call, len as usize, end, here);
         if memory.is_none() && copy_route::route(&facts, &mut NoMemory).route == Route::InTurn {

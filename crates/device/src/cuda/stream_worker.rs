@@ -11,7 +11,7 @@ use super::staging::fetched::{Fetched, FetchedPlace};
 use super::staging::slot_pool::RELAY_SLOT;
 use super::stream::{Op, Stream};
 use crate::stream::Access;
-use crate::{CopySink, CopySource, MemoryHandle};
+use crate::{CopySink, CopySource, NativeSource, PeerWay};
 use accord_types::{DevicePtr, Result, SpanKind};
 
 /// Most bytes from other processes that the driver reads before its call returns, which is faster than a slot and an event. The buffer is on the stack.
@@ -42,15 +42,16 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             FetchedPlace::Device => give_native(stream, seq, len as usize, sink, fetched),
         },
         Op::CopyOut { src, len, mut sink, fetched: None } => {
-            if let Some(there) = sink.mapped_range()? {
-                return in_flight::written(stream, seq, (src, len), sink, there);
+            let way = sink.way(false)?;
+            if let PeerWay::Mapped(target) = way {
+                return in_flight::written(stream, seq, (src, len), sink, target);
             }
             let start = shared.tracer.begin(stream.raw);
-            if sink.drains_native()? {
+            if let (PeerWay::Library, Some(library)) = (way, sink.library()) {
                 settle_before(stream, seq, Access::Device)?;
                 let used = shared.memory_uses.begin()?;
-                sink.drain_native(shared.context.range(src, len as usize))?;
-                sink.await_native()?;
+                library.start(shared.context.range(src, len as usize))?;
+                library.wait()?;
                 drop(used);
                 stream.arrived(seq);
                 shared.tracer.end(start, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
@@ -162,7 +163,7 @@ fn move_within(stream: &Stream, dst: DevicePtr, src: DevicePtr, len: u64) -> Res
 fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: CopySource) -> Result<()> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
-    if let Some(MemoryHandle::Host(range)) = source.memory() {
+    if let Some(range) = source.memory() {
         // Earlier copies out may still write to the memory that this copy reads.
         settle_before(stream, seq, Access::Program(range))?;
         let facts = direct::facts(stream, Direction::In, IssuePoint::Turn, len, End::Program, source.immediate());
@@ -184,7 +185,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
     }
     // The source may depend on bytes of earlier copies out, which leave the device when they are waited for.
     settle_before(stream, seq, Access::OtherEnd)?;
-    if (1..=HANDED_IN_MAX).contains(&len) && !source.fills_native() {
+    if (1..=HANDED_IN_MAX).contains(&len) && source.library().is_none() {
         let mut bytes = [0; HANDED_IN_MAX];
         source.fill(&mut bytes[..len])?;
         // The device may have been shut down meanwhile.
@@ -193,7 +194,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
         return unsafe { shared.context.driver.cuMemcpyHtoDAsync_v2(dst.0, bytes.as_ptr().cast(), len, stream.raw) }
             .map_err(failed);
     }
-    let native = source.fills_native();
+    let native = source.library().is_some();
     if native {
         // A process that writes to the device's memory does not wait for its stream.
         settle_before(stream, seq, Access::Device)?;
@@ -201,7 +202,10 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
     let (mut done, mut by_driver) = (0, false);
     while done < len {
         let to = dst.offset(done as u64);
-        let filled = if native { fill_native(shared, &mut source, to, len - done)? } else { 0 };
+        let filled = match source.library() {
+            Some(library) => fill_native(shared, library, to, len - done)?,
+            None => 0,
+        };
         if filled > 0 {
             done += filled;
             continue;
@@ -226,7 +230,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
 }
 
 /// Lets a library write bytes to the device's memory.
-fn fill_native(shared: &Shared, source: &mut CopySource, to: DevicePtr, space: usize) -> Result<usize> {
+fn fill_native(shared: &Shared, source: &mut dyn NativeSource, to: DevicePtr, space: usize) -> Result<usize> {
     let _use = shared.memory_uses.begin()?;
     source.fill_native(shared.context.range(to, space))
 }
@@ -236,7 +240,7 @@ fn give_native(stream: &Stream, seq: u64, len: usize, mut sink: CopySink, fetche
     // As in `copy_out`.
     settle_before(stream, seq, Access::OtherEnd)?;
     let start = stream.shared.tracer.begin(stream.raw);
-    if sink.drains_native()? {
+    if matches!(sink.way(true)?, PeerWay::Library) {
         return in_flight::read(stream, seq, len, sink, (fetched, start));
     }
     let failed = |error: DriverError| stream.shared.driver_failed(error, Some(stream.queue));

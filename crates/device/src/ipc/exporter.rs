@@ -89,9 +89,7 @@ impl Exporter {
         state.ranges.retain(|_, known| known.strong_count() > 0);
         drop(state);
         let handle = memory.handle(self, start, len)?;
-        if let MemoryHandle::CudaIpc(handle) = &handle {
-            self.lock().ranges.entry(handle.range).or_insert_with(|| Arc::downgrade(memory));
-        }
+        self.lock().ranges.entry(handle.range).or_insert_with(|| Arc::downgrade(memory));
         Some(handle)
     }
 
@@ -202,7 +200,7 @@ impl PendingReleases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory_handle::IpcHandle;
+    use crate::memory_handle::MemoryHandle;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     /// Memory whose owner holds a lock while it records the receiver of a piece.
@@ -212,7 +210,7 @@ mod tests {
     impl ExportMemory for Locked {
         fn handle(&self, _: &Arc<Exporter>, _: DevicePtr, len: u64) -> Option<MemoryHandle> {
             let pieces = vec![(1, len)];
-            Some(MemoryHandle::CudaIpc(IpcHandle { range: 3, range_len: len, offset: 0, len, first: 0, pieces }))
+            Some(MemoryHandle { range: 3, range_len: len, offset: 0, len, first: 0, pieces })
         }
 
         fn export(&self, piece: u64, give: &mut dyn FnMut(PieceKey, Keep)) {

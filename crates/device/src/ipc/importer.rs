@@ -2,7 +2,7 @@
 
 use super::socket::{Message, Socket};
 use super::{PieceKey, next_id};
-use crate::memory_handle::IpcHandle;
+use crate::memory_handle::MemoryHandle;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
@@ -25,16 +25,16 @@ pub trait ImportMemory: Send + Sync {
 
     /// Returns the pieces of a memory handle that are not mapped, and removes others in their place. Returns `None` if some can't be removed yet, there are
     /// too many, or the device has ended.
-    fn missing(&self, importer: u64, handle: &IpcHandle) -> Option<Vec<Piece>>;
+    fn missing(&self, importer: u64, handle: &MemoryHandle) -> Option<Vec<Piece>>;
 
     /// Maps a piece from [`ImportMemory::missing`].
     ///
     /// # Errors
     /// Returns an error if the device has ended, or the driver refuses.
-    fn map(&self, importer: u64, handle: &IpcHandle, piece: Piece, key: &PieceKey) -> Result<(), Error>;
+    fn map(&self, importer: u64, handle: &MemoryHandle, piece: Piece, key: &PieceKey) -> Result<(), Error>;
 
     /// Keeps the pieces of a memory handle until [`ImportMemory::release`]. Returns `None` if some are not mapped.
-    fn hold(&self, importer: u64, handle: &IpcHandle) -> Option<Held>;
+    fn hold(&self, importer: u64, handle: &MemoryHandle) -> Option<Held>;
 
     /// Records the end of a copy. Returns the numbers of pieces that were unmapped after it.
     fn release(&self, held: &Held) -> Vec<u64>;
@@ -121,7 +121,7 @@ impl Importer {
 
     /// Makes a memory handle of the other process accessible to `device`, importing missing pieces. Returns `None` if that is impossible now or for ever, so
     /// that the bytes must go another way.
-    pub fn map(self: &Arc<Self>, imports: &Arc<dyn ImportMemory>, handle: &IpcHandle) -> Option<MappedRange> {
+    pub fn map(self: &Arc<Self>, imports: &Arc<dyn ImportMemory>, handle: &MemoryHandle) -> Option<MappedRange> {
         let _turn = self.turn.take();
         {
             let mut state = self.lock();
@@ -145,7 +145,7 @@ impl Importer {
         self.socket.close();
     }
 
-    fn bring(&self, imports: &Arc<dyn ImportMemory>, handle: &IpcHandle, piece: Piece) -> Option<()> {
+    fn bring(&self, imports: &Arc<dyn ImportMemory>, handle: &MemoryHandle, piece: Piece) -> Option<()> {
         let (_, id, _) = piece;
         let mut state = self.lock();
         state.question = Some(Question { piece: id, answer: None, dropped: false });

@@ -1,8 +1,8 @@
 //! Bytes from everywhere to everywhere.
 
-use crate::ends::{Bytes, Collect};
+use crate::ends::{Bytes, keep};
 use crate::{PATIENT, Rig, Test, pattern};
-use accord_device::{CopySink, CopySource, HostMemory, Sink, Source};
+use accord_device::{CopySink, CopySource, MovesWhen, Sink};
 use accord_types::{HostRange, QueueId, ReadWhen, Result};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -27,19 +27,6 @@ fn range(bytes: &[u8]) -> HostRange {
     HostRange { start: bytes.as_ptr().expose_provenance(), len: bytes.len() }
 }
 
-/// Bytes that are ready at once.
-struct Ready(Bytes);
-
-impl Source for Ready {
-    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        self.0.fill(piece)
-    }
-
-    fn immediate(&self) -> bool {
-        true
-    }
-}
-
 pub(crate) fn sources(rig: &Rig) -> Test {
     let streams = [rig.device.create_stream(QueueId::SYNC)?, rig.device.create_stream(QueueId(1))?];
     for (round, len) in LENGTHS.into_iter().enumerate() {
@@ -51,7 +38,7 @@ pub(crate) fn sources(rig: &Rig) -> Test {
             let size = len as u64;
             let seq = match kind {
                 0 => rig.device.copy_in(stream, at, size, CopySource::new(Bytes(memory.clone(), 0)))?,
-                1 => rig.device.copy_in(stream, at, size, CopySource::new(Ready(Bytes(memory.clone(), 0))))?,
+                1 => rig.device.copy_in(stream, at, size, CopySource::at_once(Bytes(memory.clone(), 0)))?,
                 2 => rig.device.copy_in(stream, at, size, CopySource::program(range(&memory), false))?,
                 3 => rig.device.copy_in(stream, at, size, CopySource::program(range(&memory), true))?,
                 4 => rig.device.copy_in_program(stream, at, range(&memory), ReadWhen::InOrder)?,
@@ -84,10 +71,6 @@ impl Sink for Detached {
         let _ = self.1.send(std::mem::take(&mut self.0));
         Ok(())
     }
-
-    fn detached(&self) -> bool {
-        true
-    }
 }
 
 pub(crate) fn sinks(rig: &Rig) -> Test {
@@ -101,19 +84,23 @@ pub(crate) fn sinks(rig: &Rig) -> Test {
             let size = len as u64;
             let got = if kind < 2 {
                 let collected = Arc::<Mutex<Vec<u8>>>::default();
-                let sink = Collect(Arc::clone(&collected), kind == 0);
-                let seq = rig.device.copy_out(stream, at, size, CopySink::new(sink))?;
+                let seq = rig.device.copy_out(stream, at, size, keep(&collected, kind == 0))?;
                 rig.device.synchronize(stream, seq)?;
                 collected.lock().expect("test lock").split_off(0)
             } else if kind < 4 {
                 let memory = vec![0xeeu8; len];
-                let sink = HostMemory::new(range(&memory), kind == 2);
-                let seq = rig.device.copy_out(stream, at, size, CopySink::new(sink))?;
+                let sink = CopySink::program(range(&memory), kind == 2);
+                let seq = rig.device.copy_out(stream, at, size, sink)?;
                 rig.device.synchronize(stream, seq)?;
                 memory
             } else {
                 let (notify, reported) = channel();
-                let seq = rig.device.copy_out(stream, at, size, CopySink::new(Detached(Vec::new(), notify)))?;
+                let seq = rig.device.copy_out(
+                    stream,
+                    at,
+                    size,
+                    CopySink::when(MovesWhen::Detached, Detached(Vec::new(), notify)),
+                )?;
                 rig.device.synchronize(stream, seq)?;
                 reported.recv_timeout(PATIENT)?
             };

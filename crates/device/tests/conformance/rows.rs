@@ -1,7 +1,7 @@
 //! Copies out whose bytes are sent before earlier copies have ended.
 
 use crate::{PATIENT, Rig, Test, pattern};
-use accord_device::{CopySink, FetchTo, Sink};
+use accord_device::{CopySink, FetchTo, NativeSink, PeerSink, PeerWay, Sink};
 use accord_types::{DevicePtr, Error, ErrorCode, QueueId, Result, Seq, StreamId};
 use libtest_mimic::Failed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -48,19 +48,29 @@ impl Sink for Node {
         Ok(())
     }
 
-    fn follows(&self) -> bool {
-        self.follows
-    }
-
-    fn fetch_to(&self) -> FetchTo {
-        FetchTo::Host
-    }
-
     fn finish(&mut self) -> Result<()> {
         self.land.recv().unwrap_or(Ok(()))?;
         let _ = self.got.send(std::mem::take(&mut self.bytes));
         self.say(Step::Finished);
         Ok(())
+    }
+}
+
+impl PeerSink for Node {
+    fn fetch_to(&self) -> FetchTo {
+        FetchTo::Host
+    }
+
+    fn follows(&self) -> bool {
+        self.follows
+    }
+
+    fn way(&mut self, _: bool) -> Result<PeerWay> {
+        Ok(PeerWay::Host)
+    }
+
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        None
     }
 }
 
@@ -106,7 +116,7 @@ impl<'a> Row<'a> {
                 steps: notify.clone(),
                 got,
             };
-            let seq = rig.device.copy_out(stream, at(rig, len, number), len as u64, CopySink::new(node))?;
+            let seq = rig.device.copy_out(stream, at(rig, len, number), len as u64, CopySink::peer(node))?;
             takes.push(take);
             copies.push(Copy { seq, land, got: bytes });
         }

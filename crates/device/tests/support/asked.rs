@@ -3,7 +3,7 @@
 use super::{Test, device};
 use crate::ends::Spans;
 use crate::support::fake;
-use accord_device::{CopySink, CopySource, Device, MappedRange, Sink, Source};
+use accord_device::{CopySink, CopySource, Device, FetchTo, NativeSink, NativeSource, PeerSink, PeerWay, Sink, Source};
 use accord_types::{NativeRange, QueueId, Result, SpanKind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -32,14 +32,28 @@ impl Sink for Waits {
         Ok(())
     }
 
-    fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
-        self.wait();
-        Ok(None)
-    }
-
     fn finish(&mut self) -> Result<()> {
         self.wait();
         Ok(())
+    }
+}
+
+impl PeerSink for Waits {
+    fn fetch_to(&self) -> FetchTo {
+        FetchTo::Nowhere
+    }
+
+    fn follows(&self) -> bool {
+        false
+    }
+
+    fn way(&mut self, _: bool) -> Result<PeerWay> {
+        self.wait();
+        Ok(PeerWay::Host)
+    }
+
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        None
     }
 }
 
@@ -53,7 +67,7 @@ pub(crate) fn no_cached_state() -> Test {
     let waits = || {
         let (begun, begins) = channel();
         let (let_go, open) = channel();
-        (begins, let_go, CopySink::new(Waits { begun, open }))
+        (begins, let_go, CopySink::peer(Waits { begun, open }))
     };
     let (begins, let_go, sink) = waits();
     let seq = device.copy_out(stream, at, 8, sink)?;
@@ -92,7 +106,7 @@ pub(crate) fn no_cached_state() -> Test {
     // The driver also does not know of bytes that another party has written.
     let (begun, begins) = channel();
     let (let_go, open) = channel();
-    let seq = device.copy_in(stream, at, 8, CopySource::new(Puts(Waits { begun, open })))?;
+    let seq = device.copy_in(stream, at, 8, CopySource::native(Puts(Waits { begun, open })))?;
     begins.recv_timeout(SOON).map_err(|_| "its turn has not come")?;
     let before = fake::calls();
     let_go.send(())?;
@@ -110,11 +124,9 @@ impl Source for Puts {
     fn fill(&mut self, _: &mut [u8]) -> Result<()> {
         unreachable!("nothing is left")
     }
+}
 
-    fn fills_native(&self) -> bool {
-        true
-    }
-
+impl NativeSource for Puts {
     fn fill_native(&mut self, space: NativeRange) -> Result<usize> {
         self.0.wait();
         Ok(space.len)
@@ -129,7 +141,7 @@ pub(crate) fn traced_copies_are_reported() -> Test {
     let stream = device.create_stream(QueueId(1))?;
     let (begun, _begins) = channel();
     let (let_go, open) = channel();
-    let seq = device.copy_out(stream, device.addresses().0, 8, CopySink::new(Waits { begun, open }))?;
+    let seq = device.copy_out(stream, device.addresses().0, 8, CopySink::peer(Waits { begun, open }))?;
     let_go.send(())?;
     let_go.send(())?;
     device.synchronize(stream, seq)?;

@@ -2,7 +2,7 @@
 
 use super::{Case, Test, add, device, doubles, read_doubles, write};
 use accord_device::cuda::CudaDevice;
-use accord_device::{CopySink, Device, FetchTo, Sink};
+use accord_device::{CopySink, Device, FetchTo, NativeSink, PeerSink, PeerWay, Sink};
 use accord_types::{DevicePtr, Error, ErrorCode, NativeRange, QueueId, Result, Seq, StreamId};
 use libtest_mimic::Failed;
 use std::sync::Arc;
@@ -41,33 +41,41 @@ impl Sink for Node {
         Ok(())
     }
 
-    fn follows(&self) -> bool {
-        true
+    fn finish(&mut self) -> Result<()> {
+        if self.by_library { Ok(()) } else { self.landed() }
     }
+}
 
+impl PeerSink for Node {
     fn fetch_to(&self) -> FetchTo {
         if self.by_library { FetchTo::Device } else { FetchTo::Host }
     }
 
-    fn drains_native(&mut self) -> Result<bool> {
-        Ok(self.by_library)
+    fn follows(&self) -> bool {
+        true
     }
 
-    fn drain_native(&mut self, _: NativeRange) -> Result<()> {
+    fn way(&mut self, _: bool) -> Result<PeerWay> {
+        Ok(if self.by_library { PeerWay::Library } else { PeerWay::Host })
+    }
+
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        Some(self)
+    }
+}
+
+impl NativeSink for Node {
+    fn is_concurrent(&self) -> bool {
+        true
+    }
+
+    fn start(&mut self, _: NativeRange) -> Result<()> {
         let _ = self.left.send(Vec::new());
         Ok(())
     }
 
-    fn await_native(&mut self) -> Result<()> {
+    fn wait(&mut self) -> Result<()> {
         self.landed()
-    }
-
-    fn is_concurrent(&mut self) -> bool {
-        true
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        if self.by_library { Ok(()) } else { self.landed() }
     }
 }
 
@@ -89,7 +97,7 @@ struct Working {
 
 fn push(device: &CudaDevice, stream: StreamId, at: DevicePtr, n: i32, by_library: bool) -> Result<Push> {
     let ((left, has_left), (let_land, land)) = (channel(), channel());
-    let seq = device.copy_out(stream, at, n as u64 * 8, CopySink::new(Node { by_library, left, land }))?;
+    let seq = device.copy_out(stream, at, n as u64 * 8, CopySink::peer(Node { by_library, left, land }))?;
     Ok(Push { seq, left: has_left, land: let_land })
 }
 

@@ -3,7 +3,7 @@
 use super::{Test, device, double_slowly, range, spec};
 use crate::then::then;
 use accord_device::stream::{COMPLETIONS_MAX, PENDING_BYTES_MAX, PENDING_MAX};
-use accord_device::{CopySink, Device, Sink};
+use accord_device::{CopySink, Device, MovesWhen, Sink};
 use accord_types::{ArgBlock, DevicePtr, ErrorCode, LaunchDims, QueueId, Result, Seq, StreamId};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -91,10 +91,6 @@ impl Sink for Slow {
         let _ = self.0.lock().map(|open| open.recv());
         Ok(())
     }
-
-    fn detached(&self) -> bool {
-        true
-    }
 }
 
 /// Copies out whose bytes wait for a network, and empty ones, which need no memory for bytes.
@@ -109,7 +105,7 @@ pub(crate) fn held_by_network() -> Test {
             let device = device.clone();
             move |index| {
                 let len = if empty && index > 0 { 0 } else { 64 };
-                device.copy_out(stream, at, len, CopySink::new(Slow(open.clone())))
+                device.copy_out(stream, at, len, CopySink::when(MovesWhen::Detached, Slow(open.clone())))
             }
         });
         let stood = stands_at(&count);

@@ -3,7 +3,7 @@
 use super::{Test, add, device, doubles, read_doubles, write};
 use crate::support::fake;
 use crate::then::then;
-use accord_device::{CopySink, Device, Sink};
+use accord_device::{CopySink, Device, MovesWhen, Sink};
 use accord_types::{ErrorCode, QueueId, Result};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -29,10 +29,6 @@ impl Sink for Network {
         let _ = self.got.send(std::mem::take(&mut self.bytes));
         Ok(())
     }
-
-    fn detached(&self) -> bool {
-        true
-    }
 }
 
 pub(crate) fn goes_on() -> Test {
@@ -46,7 +42,12 @@ pub(crate) fn goes_on() -> Test {
         write(&device, stream, at, doubles((0..count).map(|_| 1.0)))?;
         let (open, waits) = channel();
         let (got, bytes) = channel();
-        device.copy_out(stream, at, len, CopySink::new(Network { open: waits, got, bytes: Vec::new() }))?;
+        device.copy_out(
+            stream,
+            at,
+            len,
+            CopySink::when(MovesWhen::Detached, Network { open: waits, got, bytes: Vec::new() }),
+        )?;
         add(&device, stream, at, count as i32, 1.0)?;
         // The network has accepted no bytes yet.
         assert_eq!(read_doubles(&device, stream, at, 4)?, [2.0; 4], "{len} bytes");
@@ -58,7 +59,12 @@ pub(crate) fn goes_on() -> Test {
     // A device does not wait for such a network at its end.
     let (open, waits) = channel();
     let (got, _) = channel();
-    device.copy_out(stream, at, n, CopySink::new(Network { open: waits, got, bytes: Vec::new() }))?;
+    device.copy_out(
+        stream,
+        at,
+        n,
+        CopySink::when(MovesWhen::Detached, Network { open: waits, got, bytes: Vec::new() }),
+    )?;
     device.shutdown();
     drop(open);
     Ok(())
@@ -81,7 +87,7 @@ pub(crate) fn given_up() -> Test {
             let (open, waits) = channel();
             let (got, bytes) = channel();
             fake::fail(call, after, 2);
-            let sink = CopySink::new(Network { open: waits, got, bytes: Vec::new() });
+            let sink = CopySink::when(MovesWhen::Detached, Network { open: waits, got, bytes: Vec::new() });
             let put = device.copy_out(stream, device.addresses().0, 24 << 20, sink);
             drop((go, open));
             let failed = put.and_then(|seq| device.synchronize(stream, seq)).expect_err("it did not work");

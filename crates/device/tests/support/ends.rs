@@ -1,6 +1,6 @@
 //! Sources and sinks of copies, and a sink of spans, for all tests of devices.
 
-use accord_device::{CopySink, Device, Sink, Source};
+use accord_device::{CopySink, Device, MovesWhen, Sink, Source};
 use accord_types::{DevicePtr, Result, Span, SpanSink, StreamId};
 use std::sync::{Arc, Mutex};
 
@@ -15,24 +15,26 @@ impl Source for Bytes {
     }
 }
 
-/// A sink that keeps the bytes. The flag tells whether it is immediate.
-pub(crate) struct Collect(pub(crate) Arc<Mutex<Vec<u8>>>, pub(crate) bool);
+/// A sink that keeps the bytes.
+struct Collect(Arc<Mutex<Vec<u8>>>);
+
+/// Returns a sink that appends the bytes to `kept`.
+pub(crate) fn keep(kept: &Arc<Mutex<Vec<u8>>>, immediate: bool) -> CopySink {
+    let when = if immediate { MovesWhen::AtOnce } else { MovesWhen::InTurn };
+    CopySink::when(when, Collect(Arc::clone(kept)))
+}
 
 impl Sink for Collect {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
         self.0.lock().expect("test lock").extend_from_slice(piece);
         Ok(())
     }
-
-    fn immediate(&self) -> bool {
-        self.1
-    }
 }
 
 /// Reads bytes at a device address, in both possible ways.
 pub(crate) fn read(device: &dyn Device, stream: StreamId, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
     let bytes = Arc::default();
-    let seq = device.copy_out(stream, at, len, CopySink::new(Collect(Arc::clone(&bytes), len.is_multiple_of(16))))?;
+    let seq = device.copy_out(stream, at, len, keep(&bytes, len.is_multiple_of(16)))?;
     device.synchronize(stream, seq)?;
     let bytes = bytes.lock().expect("test lock").clone();
     Ok(bytes)

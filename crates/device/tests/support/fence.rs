@@ -4,7 +4,7 @@ use super::{Case, Test, add, device, device_with, double_slowly, doubles, read_d
 use crate::REGIONS;
 use crate::support::fake::{self, SlowRegions};
 use accord_device::cuda::{CudaDevice, inventory};
-use accord_device::{CopySink, CopySource, Device, FetchTo, Sink, Source};
+use accord_device::{CopySink, CopySource, Device, FetchTo, NativeSink, PeerSink, PeerWay, Sink, Source};
 use accord_types::{DevicePtr, Error, ErrorCode, NodeId, QueueId, Result, Seq, StreamId};
 use libtest_mimic::Failed;
 use std::cell::Cell;
@@ -83,13 +83,23 @@ impl Sink for Elsewhere {
         }
         Ok(())
     }
+}
 
+impl PeerSink for Elsewhere {
     fn fetch_to(&self) -> FetchTo {
         FetchTo::Host
     }
 
     fn follows(&self) -> bool {
         true
+    }
+
+    fn way(&mut self, _: bool) -> Result<PeerWay> {
+        Ok(PeerWay::Host)
+    }
+
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        None
     }
 }
 
@@ -130,7 +140,7 @@ fn within(arriving: &BusyDevice, stream: StreamId) -> core::result::Result<Vec<f
 
 fn elsewhere(arriving: &BusyDevice, stream: StreamId, n: u64) -> core::result::Result<Vec<f64>, Failed> {
     let (got, values) = channel();
-    arriving.device.copy_out(stream, arriving.at, n * 8, CopySink::new(Elsewhere { open: None, got }))?;
+    arriving.device.copy_out(stream, arriving.at, n * 8, CopySink::peer(Elsewhere { open: None, got }))?;
     Ok(values.iter().collect())
 }
 
@@ -150,9 +160,9 @@ fn in_a_row() -> Test {
     let arriving = BusyDevice::begin(&device)?;
     let ((let_go, open), (got, values), (got_first, _first)) = (channel(), channel(), channel());
     let first = Elsewhere { open: Some(open), got: got_first };
-    device.copy_out(stream, arriving.at.offset(2 * BYTES), BYTES, CopySink::new(first))?;
+    device.copy_out(stream, arriving.at.offset(2 * BYTES), BYTES, CopySink::peer(first))?;
     arriving.fence()?;
-    device.copy_out(stream, arriving.at, BYTES, CopySink::new(Elsewhere { open: None, got }))?;
+    device.copy_out(stream, arriving.at, BYTES, CopySink::peer(Elsewhere { open: None, got }))?;
     let_go.send(())?;
     assert!(values.iter().eq(std::iter::repeat_n(5.0, N as usize)));
     device.shutdown();

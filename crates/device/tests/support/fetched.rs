@@ -3,7 +3,7 @@
 use super::{Test, add, device, double_slowly, doubles, read_doubles, write};
 use crate::support::fake;
 use accord_device::cuda::CudaDevice;
-use accord_device::{CopySink, CopySource, Device, FetchTo, Sink, Source};
+use accord_device::{CopySink, CopySource, Device, FetchTo, NativeSink, PeerSink, PeerWay, Sink, Source};
 use accord_types::{DevicePtr, Error, ErrorCode, NativeRange, QueueId, Result, StreamId};
 use libtest_mimic::Failed;
 use std::sync::Arc;
@@ -26,15 +26,29 @@ impl Sink for ByHost {
         let _ = self.got.send(piece.to_vec());
         Ok(())
     }
+}
 
+impl PeerSink for ByHost {
     fn fetch_to(&self) -> FetchTo {
         FetchTo::Host
+    }
+
+    fn follows(&self) -> bool {
+        false
+    }
+
+    fn way(&mut self, _: bool) -> Result<PeerWay> {
+        Ok(PeerWay::Host)
+    }
+
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        None
     }
 }
 
 fn sink() -> (CopySink, Sender<Result<()>>, Receiver<Vec<u8>>) {
     let ((let_go, open), (got, bytes)) = (channel(), channel());
-    (CopySink::new(ByHost { open, got }), let_go, bytes)
+    (CopySink::peer(ByHost { open, got }), let_go, bytes)
 }
 
 /// The bytes are those in the stream's order, and later operations wait until they are read.
@@ -164,20 +178,40 @@ impl Sink for ByLibrary {
         let _ = self.got.send(values.iter().map(|value| f64::from_ne_bytes(*value)).collect());
         Ok(())
     }
+}
 
+impl PeerSink for ByLibrary {
     fn fetch_to(&self) -> FetchTo {
         FetchTo::Device
     }
 
-    fn drains_native(&mut self) -> Result<bool> {
-        self.open.recv().unwrap_or(Ok(()))?;
-        Ok(self.reaches)
+    fn follows(&self) -> bool {
+        false
     }
 
-    fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
+    fn way(&mut self, _: bool) -> Result<PeerWay> {
+        self.open.recv().unwrap_or(Ok(()))?;
+        Ok(if self.reaches { PeerWay::Library } else { PeerWay::Host })
+    }
+
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        Some(self)
+    }
+}
+
+impl NativeSink for ByLibrary {
+    fn is_concurrent(&self) -> bool {
+        false
+    }
+
+    fn start(&mut self, bytes: NativeRange) -> Result<()> {
         let _ = self.from.send(bytes.address);
         let values = read_doubles(&self.device, self.stream, DevicePtr(bytes.address), bytes.len as u64 / 8)?;
         let _ = self.got.send(values);
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -200,7 +234,7 @@ fn by_library(count: usize, before: impl FnOnce()) -> core::result::Result<usize
         let ((let_go, open), (got, values)) = (channel(), channel());
         let (device_of, from) = (device.clone(), from.clone());
         let sink = ByLibrary { device: device_of, stream: other, reaches: turn != 3, open, got, from };
-        let seq = device.copy_out(stream, at, N as u64 * 8, CopySink::new(sink))?;
+        let seq = device.copy_out(stream, at, N as u64 * 8, CopySink::peer(sink))?;
         copies.push((seq, let_go, values));
     }
     add(&device, stream, at, N, 1.0)?;

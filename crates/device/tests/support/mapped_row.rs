@@ -1,8 +1,10 @@
 //! Copies of one stream to another process, whose targets are ready while earlier ones are in progress.
 
-use super::ends::{Bytes, Collect};
+use super::ends::{Bytes, keep};
 use super::{CudaDevice, Importer, MIB, Other, Test, from_hex, map, owner, read, until};
-use accord_device::{CopySink, CopySource, Device, MappedRange, MemoryHandle, Sink};
+use accord_device::{
+    CopySink, CopySource, Device, FetchTo, MappedRange, MemoryHandle, NativeSink, PeerSink, PeerWay, Sink,
+};
 use accord_types::{DevicePtr, Error, ErrorCode, QueueId, Result, Seq, StreamId};
 use libtest_mimic::Failed;
 use std::sync::Arc;
@@ -47,22 +49,32 @@ impl Sink for InRow {
         Ok(())
     }
 
+    fn finish(&mut self) -> Result<()> {
+        self.say("end");
+        Ok(())
+    }
+}
+
+impl PeerSink for InRow {
+    fn fetch_to(&self) -> FetchTo {
+        FetchTo::Nowhere
+    }
+
     fn follows(&self) -> bool {
         true
     }
 
-    fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
+    fn way(&mut self, _: bool) -> Result<PeerWay> {
         self.say("where");
-        match &mut self.way {
-            Way::Mapped(reached) => Ok(reached.take()),
-            Way::Lane => Ok(None),
-            Way::Gone => Err(Error::new(ErrorCode::DeviceUnavailable, "it is gone")),
-        }
+        Ok(match &mut self.way {
+            Way::Mapped(reached) => reached.take().map_or(PeerWay::Host, PeerWay::Mapped),
+            Way::Lane => PeerWay::Host,
+            Way::Gone => return Err(Error::new(ErrorCode::DeviceUnavailable, "it is gone")),
+        })
     }
 
-    fn finish(&mut self) -> Result<()> {
-        self.say("end");
-        Ok(())
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        None
     }
 }
 
@@ -107,7 +119,7 @@ impl There {
             let reached = map(&self.importer, device, &self.handle).ok_or("it can't be reached")?;
             let sink = InRow { number, way: way(number, reached), printed: say.clone(), reported: reported.take() };
             let (src, len) = place(number);
-            last = device.copy_out(stream, src, len as u64, CopySink::new(sink))?;
+            last = device.copy_out(stream, src, len as u64, CopySink::peer(sink))?;
         }
         Ok(Row { last, calls, notify })
     }
@@ -123,7 +135,7 @@ pub(crate) fn behind_a_copy_to_the_host() -> Test {
         let written = device.copy_in(stream, start, len, CopySource::new(Bytes(bytes.clone(), 0)))?;
         device.synchronize(stream, written)?;
         let kept = Arc::default();
-        device.copy_out(stream, start, len, CopySink::new(Collect(Arc::clone(&kept), len == 64)))?;
+        device.copy_out(stream, start, len, keep(&kept, len == 64))?;
         let way = |number, reached| if number % 3 == 1 { Way::Lane } else { Way::Mapped(Some(reached)) };
         let row = there.put(&device, stream, |_| (start, 8), way)?;
         // The first one begins once all are enqueued.
@@ -144,7 +156,7 @@ pub(crate) fn without_events() -> Test {
     device.synchronize(stream, written)?;
     // Few bytes stay in a slot, which has an event, until they are waited for.
     for _ in 0..SLOTS {
-        device.copy_out(busy, start, 8, CopySink::new(Collect(Arc::default(), true)))?;
+        device.copy_out(busy, start, 8, keep(&Arc::default(), true))?;
     }
     let row = there.put(&device, stream, |_| (start, 8), |_, reached| Way::Mapped(Some(reached)))?;
     let last = device.store(stream, start, &[8; 8])?;

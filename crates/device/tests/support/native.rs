@@ -2,7 +2,9 @@
 
 use super::{Test, add, device, double_slowly, doubles, read_doubles, write};
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
-use accord_device::{CopySink, CopySource, Device, NativeHandles, Sink, Source};
+use accord_device::{
+    CopySink, CopySource, Device, FetchTo, NativeHandles, NativeSink, NativeSource, PeerSink, PeerWay, Sink, Source,
+};
 use accord_types::{DevicePtr, ErrorCode, NativeRange, NodeId, QueueId, Result, Seq, StreamId};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -20,15 +22,39 @@ impl Sink for Library {
     fn drain(&mut self, _: &[u8]) -> Result<()> {
         unreachable!("the bytes are taken where they are")
     }
+}
 
-    fn drains_native(&mut self) -> Result<bool> {
-        Ok(true)
+impl PeerSink for Library {
+    fn fetch_to(&self) -> FetchTo {
+        FetchTo::Nowhere
     }
 
-    fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
+    fn follows(&self) -> bool {
+        false
+    }
+
+    fn way(&mut self, _: bool) -> Result<PeerWay> {
+        Ok(PeerWay::Library)
+    }
+
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        Some(self)
+    }
+}
+
+impl NativeSink for Library {
+    fn is_concurrent(&self) -> bool {
+        false
+    }
+
+    fn start(&mut self, bytes: NativeRange) -> Result<()> {
         assert!(bytes.context.enter(), "the context is alive");
         let values = read_doubles(&self.device, self.stream, DevicePtr(bytes.address), bytes.len as u64 / 8)?;
         self.taken.lock().expect("test lock").extend(values);
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -51,11 +77,9 @@ impl Source for PartialFill {
         self.at += piece.len();
         Ok(())
     }
+}
 
-    fn fills_native(&self) -> bool {
-        true
-    }
-
+impl NativeSource for PartialFill {
     fn fill_native(&mut self, space: NativeRange) -> Result<usize> {
         if HOSTS.contains(&self.at) {
             return Ok(0);
@@ -82,7 +106,7 @@ pub(crate) fn taken_in_order() -> Test {
     write(&device, stream, at, doubles((0..n).map(|_| 1.0)))?;
     add(&device, stream, at, n, 1.0)?;
     double_slowly(&device, stream, at, 1.0)?;
-    let seq = device.copy_out(stream, at, n as u64 * 8, CopySink::new(library.clone()))?;
+    let seq = device.copy_out(stream, at, n as u64 * 8, CopySink::peer(library.clone()))?;
     add(&device, stream, at, n, 10.0)?;
     device.synchronize(stream, seq)?;
     let first = read_doubles(&device, stream, at, 1)?[0] - 10.0;
@@ -103,7 +127,7 @@ pub(crate) fn given_in_order() -> Test {
     // The library writes once this is done.
     double_slowly(&device, stream, at, 1.0)?;
     let gives = PartialFill { library, at: 0 };
-    device.copy_in(stream, at, n as u64 * 8, CopySource::new(gives))?;
+    device.copy_in(stream, at, n as u64 * 8, CopySource::native(gives))?;
     add(&device, stream, at, n as i32, 1.0)?;
     let all = read_doubles(&device, stream, at, n as u64)?;
     let of_host = all.iter().filter(|value| **value == 3.5).count();
@@ -165,14 +189,38 @@ impl Sink for Slow {
     fn drain(&mut self, _: &[u8]) -> Result<()> {
         unreachable!("the bytes are taken where they are")
     }
+}
 
-    fn drains_native(&mut self) -> Result<bool> {
-        Ok(true)
+impl PeerSink for Slow {
+    fn fetch_to(&self) -> FetchTo {
+        FetchTo::Nowhere
     }
 
-    fn drain_native(&mut self, _: NativeRange) -> Result<()> {
+    fn follows(&self) -> bool {
+        false
+    }
+
+    fn way(&mut self, _: bool) -> Result<PeerWay> {
+        Ok(PeerWay::Library)
+    }
+
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        Some(self)
+    }
+}
+
+impl NativeSink for Slow {
+    fn is_concurrent(&self) -> bool {
+        false
+    }
+
+    fn start(&mut self, _: NativeRange) -> Result<()> {
         self.begun.send(()).expect("the test waits");
         self.ends.recv().expect("the test says so");
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -183,7 +231,7 @@ pub(crate) fn shutdown_waits() -> Test {
     let [stream, other] = [device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?];
     let at = device.addresses().0;
     let ((begun, begins), (end, ends)) = (channel(), channel());
-    device.copy_out(stream, at, 1 << 20, CopySink::new(Slow { begun, ends }))?;
+    device.copy_out(stream, at, 1 << 20, CopySink::peer(Slow { begun, ends }))?;
     begins.recv().expect("its turn comes");
     let (over, is_over) = channel();
     let of_thread = device.clone();

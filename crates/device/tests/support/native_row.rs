@@ -2,7 +2,7 @@
 
 use super::{Test, add, device, doubles, read_doubles, write};
 use accord_device::cuda::CudaDevice;
-use accord_device::{CopySink, Device, FetchTo, Sink};
+use accord_device::{CopySink, Device, FetchTo, NativeSink, PeerSink, PeerWay, Sink};
 use accord_types::{DevicePtr, Error, ErrorCode, NativeRange, QueueId, Result, StreamId};
 use libtest_mimic::Failed;
 use std::sync::Arc;
@@ -40,32 +40,44 @@ impl Sink for Library {
         unreachable!("the bytes are taken where they are")
     }
 
+    fn finish(&mut self) -> Result<()> {
+        self.say(Step::Finished);
+        Ok(())
+    }
+}
+
+impl PeerSink for Library {
     fn fetch_to(&self) -> FetchTo {
         FetchTo::Device
     }
 
-    fn drains_native(&mut self) -> Result<bool> {
-        Ok(true)
+    fn follows(&self) -> bool {
+        false
     }
 
-    fn drain_native(&mut self, _: NativeRange) -> Result<()> {
+    fn way(&mut self, _: bool) -> Result<PeerWay> {
+        Ok(PeerWay::Library)
+    }
+
+    fn native(&mut self) -> Option<&mut dyn NativeSink> {
+        Some(self)
+    }
+}
+
+impl NativeSink for Library {
+    fn is_concurrent(&self) -> bool {
+        self.beside
+    }
+
+    fn start(&mut self, _: NativeRange) -> Result<()> {
         self.say(Step::Begun);
         Ok(())
     }
 
-    fn await_native(&mut self) -> Result<()> {
+    fn wait(&mut self) -> Result<()> {
         // Closed at the end of a failed test.
         self.open.recv().unwrap_or(Ok(()))?;
         self.say(Step::Taken);
-        Ok(())
-    }
-
-    fn is_concurrent(&mut self) -> bool {
-        self.beside
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.say(Step::Finished);
         Ok(())
     }
 }
@@ -78,7 +90,7 @@ impl Drop for Library {
 
 fn library(number: u32, beside: bool, steps: &Sender<(u32, Step)>) -> (CopySink, Sender<Result<()>>) {
     let (let_go, open) = channel();
-    (CopySink::new(Library { number, beside, open, steps: steps.clone() }), let_go)
+    (CopySink::peer(Library { number, beside, open, steps: steps.clone() }), let_go)
 }
 
 /// Returns a device with 64 numbers, an idle stream, and their address.

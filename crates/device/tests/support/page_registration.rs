@@ -1,6 +1,6 @@
 //! Page-locked arrays, and memory that the program itself has pinned.
 
-use super::{Case, Memory, Test, device, device_with, double_slowly, range};
+use super::{Case, Test, device, device_with, double_slowly, range};
 use crate::support::fake;
 use accord_device::cuda::{CudaDevice, inventory};
 use accord_device::{CopySink, CopySource, Device, NativeHandles};
@@ -47,11 +47,11 @@ fn lock(device: &CudaDevice, array: &[u8]) -> Test {
 }
 
 fn copy_in(device: &CudaDevice, stream: StreamId, at: DevicePtr, from: HostRange) -> Result<Seq> {
-    device.copy_in(stream, at, from.len as u64, CopySource::new(Memory(from, false)))
+    device.copy_in(stream, at, from.len as u64, CopySource::program(from, false))
 }
 
 fn copy_out(device: &CudaDevice, stream: StreamId, at: DevicePtr, to: HostRange) -> Result<Seq> {
-    device.copy_out(stream, at, to.len as u64, CopySink::new(Memory(to, to.len <= 64 << 10)))
+    device.copy_out(stream, at, to.len as u64, CopySink::program(to, to.len <= 64 << 10))
 }
 
 /// Copies memory that the caller may change after the return, as the link does.

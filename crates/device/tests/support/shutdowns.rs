@@ -1,7 +1,7 @@
 //! Devices that are shut down while another thread is about to pass work to the driver.
 
-use super::{Memory, Test, device, range};
-use crate::ends::{Bytes, Collect};
+use super::{Test, device, range};
+use crate::ends::{Bytes, keep};
 use crate::support::fake;
 use crate::then::then;
 use accord_device::cuda::CudaDevice;
@@ -24,20 +24,20 @@ pub(crate) fn before_memory_goes() -> Test {
         ("few bytes in", |device, stream, at, _| device.store(stream, at, &[1; 8])),
         ("a copy within", |device, stream, at, _| device.copy(stream, at.offset(LONG as u64), at, 4096)),
         ("an array in", |device, stream, at, memory| {
-            let source = CopySource::new(Memory(range(memory), false));
+            let source = CopySource::program(range(memory), false);
             device.copy_in(stream, at, LONG as u64, source)
         }),
         ("bytes from elsewhere", |device, stream, at, _| {
             device.copy_in(stream, at, 1 << 20, CopySource::new(Bytes(vec![1; 1 << 20], 0)))
         }),
         ("an array out", |device, stream, at, memory| {
-            device.copy_out(stream, at, LONG as u64, CopySink::new(Memory(range(memory), false)))
+            device.copy_out(stream, at, LONG as u64, CopySink::program(range(memory), false))
         }),
         ("bytes for elsewhere", |device, stream, at, _| {
-            device.copy_out(stream, at, LONG as u64, CopySink::new(Collect(Arc::default(), false)))
+            device.copy_out(stream, at, LONG as u64, keep(&Arc::default(), false))
         }),
         ("few bytes out", |device, stream, at, memory| {
-            device.copy_out(stream, at, 64, CopySink::new(Memory(range(&memory[..64]), false)))
+            device.copy_out(stream, at, 64, CopySink::program(range(&memory[..64]), false))
         }),
     ];
     for (way, put) in ways {

@@ -138,7 +138,7 @@ impl Program {
     pub(crate) fn start(&mut self) -> Result<u64> {
         let mut payload = Vec::new();
         frame::encode_program(&mut payload, &ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() });
-        self.ask_with(|ticket| Command::Start { ticket, trace: false, emulate_nvidia: false }, &payload)
+        self.ask_with(|ticket| Command::Start { ticket, trace: false, emulate_gpu: false }, &payload)
     }
 
     pub(crate) fn send(&self, command: &Command, payload: &[u8]) {

@@ -40,8 +40,8 @@ pub enum Command {
         ticket: u64,
         /// Whether every launch and copy is reported.
         trace: bool,
-        /// See [`crate::ProgramSpec::emulate_nvidia`].
-        emulate_nvidia: bool,
+        /// See [`crate::ProgramSpec::emulate_gpu`].
+        emulate_gpu: bool,
     },
     /// Starts a device whose memory is in this range, which no other device of the session uses. With length 0 the executor
     /// chooses the range. Reply: first address and length of the range.

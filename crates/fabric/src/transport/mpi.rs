@@ -46,6 +46,7 @@ mod posted_receives;
 mod posts;
 mod reading;
 mod relay;
+mod send_queue;
 mod shared;
 #[allow(unsafe_code)]
 mod short_buffers;

@@ -52,7 +52,7 @@ pub(super) enum HeaderWord {
     Finished = 512,
     Unread = 640,
     /// The reader exposes the ring's bytes in place.
-    Lent = 768,
+    Exposed = 768,
 }
 
 /// Number of words that share the cache lines of [`HeaderWord::Written`]: CPUs mostly prefetch lines in pairs.

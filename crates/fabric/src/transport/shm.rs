@@ -309,7 +309,7 @@ impl Lane for Shm {
     }
 
     fn moves_in_place(&self) -> bool {
-        self.is(self.outgoing, HeaderWord::Lent)
+        self.is(self.outgoing, HeaderWord::Exposed)
     }
 
     fn remote_memory(&self, _kind: MemoryKind) -> Option<&dyn RemoteMemory> {

@@ -76,7 +76,7 @@ pub fn judge(
     around: &[&Loop],
 ) -> Result<Parallel, Obstacle> {
     let refuse =
-        |reason: String| Err(Obstacle { span: of.body_span.clone(), reason, remedy: None, promised_away: false });
+        |reason: String| Err(Obstacle { span: of.text.body.clone(), reason, remedy: None, promised_away: false });
     let directive = of.directive.as_ref();
     let has = |name: &str| directive.is_some_and(|directive| directive.clause(name).is_some());
     if has("seq") {

@@ -89,7 +89,7 @@ fn declared_in(construct: &Construct, of: &Loop, variable: VarId) -> bool {
 }
 
 fn contains(of: &Loop, other: &Loop) -> bool {
-    of.body_span.start <= other.body_span.start && other.body_span.end <= of.body_span.end
+    of.text.body.start <= other.text.body.start && other.text.body.end <= of.text.body.end
 }
 
 /// Returns the operator by which all accesses of a scalar update it; `None` for scalars with other accesses too.

@@ -3,7 +3,7 @@
 use super::expressions::Found;
 use super::liveness::{has, operator};
 use super::statements::Statements;
-use crate::ir::{Access, CallKind, Directive, Element, Kind, Loop, Statement, VarId};
+use crate::ir::{Access, CallKind, Directive, Element, Kind, Loop, LoopText, Statement, VarId};
 use crate::poly::Poly;
 use std::collections::BTreeSet;
 use tree_sitter::Node;
@@ -108,16 +108,18 @@ impl Statements<'_, '_> {
             variable,
             private: BTreeSet::new(),
             declares,
-            first: first.byte_range(),
-            bound: bound.byte_range(),
+            text: LoopText {
+                first: first.byte_range(),
+                bound: bound.byte_range(),
+                body: body.byte_range(),
+                open_end: Some(body.end_byte()),
+            },
             lower,
             last,
             exclusive,
             step,
             header: found.accesses,
             body: statements,
-            body_span: body.byte_range(),
-            open_end: Some(body.end_byte()),
         })
     }
 

@@ -89,13 +89,13 @@ fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &DataMapp
         let open = if at == 0 { opening(plan, nest) } else { String::new() };
         edits.insert(planned.span.start, format!("{open}{}", pragma(source, planned.span.start, &text)));
         if at == 0 && !nest.stored.is_empty() {
-            edits.insert(planned.of.body_span.start, "{ ");
+            edits.insert(planned.of.text.body.start, "{ ");
         }
     }
     let in_order = in_order(plan, nest, around);
     edits.close(nest.loops[0].span.end, closing(source, plan, nest, Some(&in_order)));
     if !nest.stored.is_empty() {
-        edits.close(nest.loops[0].of.body_span.end, format!("{} }}", storing(source, plan, nest)));
+        edits.close(nest.loops[0].of.text.body.end, format!("{} }}", storing(source, plan, nest)));
     }
 }
 
@@ -103,7 +103,7 @@ fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &DataMapp
 pub(super) fn storing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> String {
     let of = nest.loops[0].of;
     let name = |id: VarId| plan.construct.variables[id.0].name.as_str();
-    let bound = source.code[of.bound.clone()].replace('\n', " ");
+    let bound = source.code[of.text.bound.clone()].replace('\n', " ");
     let (i, relation) = (name(of.variable), if of.exclusive { "<=" } else { "<" });
     let left = if of.step > 0 { format!("({bound}) - {i}") } else { format!("{i} - ({bound})") };
     let stores = nest.stored.iter().map(|id| format!("{} = {}; ", kept(name(*id)), name(*id))).collect::<String>();
@@ -168,7 +168,7 @@ fn copy(source: &Source<'_>, plan: &Plan<'_>, span: &Span, on_host: bool) -> Str
 /// Returns the loop without its body, which gives its variable the last value, and the brace that closes the nest.
 pub(super) fn last_value(source: &Source<'_>, nest: &Nest<'_>) -> String {
     let planned = &nest.loops[0];
-    let header = source.code[planned.span.start..planned.of.body_span.start].replace('\n', " ");
+    let header = source.code[planned.span.start..planned.of.text.body.start].replace('\n', " ");
     format!(" {header} ; }}")
 }
 

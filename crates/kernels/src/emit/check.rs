@@ -62,7 +62,7 @@ fn one(source: &Source<'_>, plan: &Plan<'_>, planned: &Planned<'_>, outermost: O
     let construct = plan.construct;
     let name = |id: &VarId| construct.variables[id.0].name.as_str();
     let code = |span: &crate::ir::Span| source.code[span.clone()].replace('\n', " ");
-    let (first, bound) = (code(&of.first), code(&of.bound));
+    let (first, bound) = (code(&of.text.first), code(&of.text.bound));
     let step = of.step.unsigned_abs();
     let (from, to) = if of.step > 0 { ("f", "b") } else { ("b", "f") };
     let more = if of.exclusive { step - 1 } else { step };
@@ -109,15 +109,15 @@ fn one(source: &Source<'_>, plan: &Plan<'_>, planned: &Planned<'_>, outermost: O
     let variable = name(&of.variable);
     if of.declares {
         let open = planned.span.start + source.code[planned.span.start..].find('(').map_or(0, |at| at + 1);
-        let declaration = source.code[open..of.first.start].replace('\n', " ");
+        let declaration = source.code[open..of.text.first.start].replace('\n', " ");
         let _ = write!(text, "{declaration} {value}; ");
     } else {
         let _ = write!(text, "__typeof__({variable}) {variable} = {value}; ");
     }
     text += "do ";
-    let breaks = source.text[planned.span.start..of.body_span.start].matches('\n').count();
-    let kept = if breaks > 0 { super::c::back(source, of.body_span.start) } else { String::new() };
-    edits.replace(planned.span.start..of.body_span.start, text + &kept);
+    let breaks = source.text[planned.span.start..of.text.body.start].matches('\n').count();
+    let kept = if breaks > 0 { super::c::back(source, of.text.body.start) } else { String::new() };
+    edits.replace(planned.span.start..of.text.body.start, text + &kept);
     let mut end = String::from(" while (0); ");
     if let Some(nest) = outermost.filter(|nest| !nest.stored.is_empty()) {
         end += &storing(source, plan, nest);
@@ -148,7 +148,7 @@ fn one(source: &Source<'_>, plan: &Plan<'_>, planned: &Planned<'_>, outermost: O
     if let Some(nest) = outermost {
         end += &closing(source, plan, nest, None);
     }
-    edits.close(of.body_span.end, end);
+    edits.close(of.text.body.end, end);
 }
 
 /// Returns the neutral element of an operator.

@@ -89,7 +89,7 @@ fn nest(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>, around: &DataMapp
         }
         insert_before_as(source, planned.span.start, &[Line::Directive(text)], &place, edits);
     }
-    if let Some(end) = nest.loops[0].of.open_end.filter(|_| !nest.stored.is_empty()) {
+    if let Some(end) = nest.loops[0].of.text.open_end.filter(|_| !nest.stored.is_empty()) {
         insert_before(source, end, &storing(source, plan, nest), edits);
         insert_after(source, nest.loops[0].span.end, &restoring(plan, nest), edits);
     }
@@ -113,7 +113,7 @@ pub(super) fn declaring(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -
 pub(super) fn storing(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> Vec<Line> {
     let of = nest.loops[0].of;
     let name = |id: &VarId| plan.construct.variables[id.0].name.as_str();
-    let (i, bound) = (name(&of.variable), source.statement(&of.bound));
+    let (i, bound) = (name(&of.variable), source.statement(&of.text.bound));
     let left = if of.step > 0 { format!("({bound}) - {i}") } else { format!("{i} - ({bound})") };
     let stores = nest.stored.iter().map(|id| format!("{} = {}", kept(name(id)), name(id)));
     let condition = format!("if ({left} < {}) then", of.step.abs());
@@ -160,7 +160,7 @@ fn declares_kind(code: &str) -> bool {
 pub(super) fn last_value(source: &Source<'_>, plan: &Plan<'_>, nest: &Nest<'_>) -> String {
     let of = nest.loops[0].of;
     let name = &plan.construct.variables[of.variable.0].name;
-    let (first, bound) = (source.statement(&of.first), source.statement(&of.bound));
+    let (first, bound) = (source.statement(&of.text.first), source.statement(&of.text.bound));
     let step = of.step;
     format!("{name} = ({first}) + max(0, (({bound}) - ({first}) + ({step})) / ({step})) * ({step})")
 }

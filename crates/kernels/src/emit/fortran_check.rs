@@ -74,7 +74,7 @@ struct AroundLoop {
 fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, around: AroundLoop, edits: &mut Edits) {
     let (of, Some(parallel)) = (planned.of, &planned.parallel) else { return };
     let name = |id: &VarId| construct.variables[id.0].name.as_str();
-    let (first, bound, step) = (source.statement(&of.first), source.statement(&of.bound), of.step);
+    let (first, bound, step) = (source.statement(&of.text.first), source.statement(&of.text.bound), of.step);
     let privates: Vec<VarId> = parallel.scalars.private.iter().copied().filter(|id| *id != of.variable).collect();
     let reductions: Vec<(VarId, &str)> =
         parallel.scalars.reductions.iter().map(|(id, operator)| (*id, operator.as_str())).collect();
@@ -157,13 +157,13 @@ fn one(source: &Source<'_>, construct: &Construct, planned: &Planned<'_>, around
     lines.push(format!("{} = accord_f + accord_o * ({step})", name(&of.variable)));
     insert_before(source, planned.span.start, &[around.ahead, joined(lines)].concat(), edits);
     // `cycle` ends the inner loop, which has one iteration.
-    let header = source.text[planned.span.start..of.body_span.start].to_owned();
+    let header = source.text[planned.span.start..of.text.body.start].to_owned();
     let label = header
         .split_once(':')
         .map(|(label, _)| label.trim())
         .filter(|label| label.chars().all(|c| c.is_alphanumeric() || c == '_'));
     let label = label.map(|label| format!("{label}: ")).unwrap_or_default();
-    edits.replace(planned.span.start..of.body_span.start, format!("{label}do accord_e = 1, 1"));
+    edits.replace(planned.span.start..of.text.body.start, format!("{label}do accord_e = 1, 1"));
     let mut end: Vec<String> = Vec::new();
     let line = source.place(planned.span.start).0;
     for id in &read {

@@ -3,7 +3,7 @@
 use super::expressions::{Expressions, Found, Reference};
 use super::tree::{bare, callee, child, children, word};
 use crate::ir::{
-    ATOMIC, Access, Call, CallKind, Directive, Effect, Element, Kind, Loop, Obstacle, Shape, Span, Statement,
+    ATOMIC, Access, Call, CallKind, Directive, Effect, Element, Kind, Loop, LoopText, Obstacle, Shape, Span, Statement,
 };
 use crate::walk;
 use std::collections::BTreeSet;
@@ -325,19 +325,21 @@ impl Statements<'_> {
             variable,
             private: BTreeSet::new(),
             declares: false,
-            first: self.span(*first),
-            bound: self.span(*bound),
+            text: LoopText {
+                first: self.span(*first),
+                bound: self.span(*bound),
+                body: start..end.max(last).max(start),
+                open_end: Some(end).filter(|end| {
+                    let text = self.expressions.source.text.get(*end..*end + 3);
+                    text.is_some_and(|text| text.eq_ignore_ascii_case("end"))
+                }),
+            },
             lower: self.expressions.poly(*first),
             last: self.expressions.poly(*bound),
             exclusive: false,
             step,
             header: found.accesses,
             body,
-            body_span: start..end.max(last).max(start),
-            open_end: Some(end).filter(|end| {
-                let text = self.expressions.source.text.get(*end..*end + 3);
-                text.is_some_and(|text| text.eq_ignore_ascii_case("end"))
-            }),
         })))
     }
 

@@ -74,7 +74,7 @@ impl<'a> Planner<'a> {
             in_inner |= inner.variable == variable;
             walk::accesses(&inner.body, &mut |access| in_inner |= access.write && access.variable == variable);
         });
-        of.open_end.is_some()
+        of.text.open_end.is_some()
             && !in_inner
             && collapse_of(of) == 1
             && construct.directive.clause("async").is_none()

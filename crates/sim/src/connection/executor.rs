@@ -37,7 +37,7 @@ impl World {
     pub(super) fn open_devices(&mut self, devices: u32) {
         let mut program = Vec::new();
         frame::encode_program(&mut program, &accord_fabric::ProgramSpec::default());
-        let mut commands = vec![(Command::Start { ticket: 0, trace: false, emulate_nvidia: false }, program)];
+        let mut commands = vec![(Command::Start { ticket: 0, trace: false, emulate_gpu: false }, program)];
         for device in 0..devices {
             let mut function = Vec::new();
             let spec = accord_types::FunctionSpec {

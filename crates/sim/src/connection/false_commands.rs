@@ -145,7 +145,7 @@ fn question(which: u32, device: u32, ticket: u64) -> Command {
 /// Returns a command that ends the session.
 fn breach(which: u32, device: u32) -> (Command, &'static [u8]) {
     match which % FalseCommand::BREACHES {
-        0 => (Command::Start { ticket: 0, trace: false, emulate_nvidia: false }, &[]),
+        0 => (Command::Start { ticket: 0, trace: false, emulate_gpu: false }, &[]),
         1 => (Command::Store { device, queue: 0x8000_0000, dst: DEVICE_BASE }, &[1]),
         2 => (Command::Store { device, queue: QueueId::INCOMING.0, dst: DEVICE_BASE }, &[1]),
         3 => (Command::Image { offset: 5, len: 9 }, &[1]),

@@ -102,10 +102,8 @@ pub enum Requested {
 
 /// The program's side of a connection. `W` identifies a thread to wake. The origin of times is arbitrary.
 pub struct Machine<W> {
-    frames: Vec<u8>,
-    flush: FlushPolicy,
-    credit: Credit,
-    exchanged: ExchangeCredit,
+    unsent: UnsentFrames,
+    credit: MachineCredit,
     devices: Devices,
     /// The lanes to the executors that this one pushes to.
     peer_lanes: PeerLanes,
@@ -119,6 +117,20 @@ pub struct Machine<W> {
     next_ticket: u64,
 }
 
+/// Appended frames that no thread has taken yet.
+#[derive(Default)]
+struct UnsentFrames {
+    frames: Vec<u8>,
+    /// Which thread sends them, and when.
+    flush: FlushPolicy,
+}
+
+/// The credit that the executor has granted.
+struct MachineCredit {
+    commands: Credit,
+    exchanged: ExchangeCredit,
+}
+
 impl<W> Default for Machine<W> {
     fn default() -> Self {
         Self::new(EXCHANGE_WINDOW)
@@ -130,10 +142,8 @@ impl<W> Machine<W> {
     /// [`EXCHANGE_WINDOW`], except in simulations.
     pub fn new(exchange_window: u32) -> Self {
         Self {
-            exchanged: ExchangeCredit::new(exchange_window),
-            frames: Vec::new(),
-            flush: FlushPolicy::default(),
-            credit: Credit::default(),
+            unsent: UnsentFrames::default(),
+            credit: MachineCredit { commands: Credit::default(), exchanged: ExchangeCredit::new(exchange_window) },
             devices: Devices::default(),
             peer_lanes: PeerLanes::default(),
             copies_out: CompletionActions::default(),
@@ -177,13 +187,14 @@ impl<W: Clone> Machine<W> {
         let fits = match need {
             // An unusable device is an error of the operation itself.
             Need::Operation(device, queue) | Need::Push(device, queue) => {
-                self.devices.get(device).map_or(true, |device| device.has_space(queue)) && self.exchanged.is_left(need)
+                self.devices.get(device).map_or(true, |device| device.has_space(queue))
+                    && self.credit.exchanged.is_left(need)
             }
-            Need::Expect => self.exchanged.is_left(need),
+            Need::Expect => self.credit.exchanged.is_left(need),
             Need::Command => true,
         };
         Ok(match () {
-            () if !self.credit.is_left() || !fits => AppendDecision::After(AwaitedEvent::Credit),
+            () if !self.credit.commands.is_left() || !fits => AppendDecision::After(AwaitedEvent::Credit),
             () if self.transfers() >= TRANSFERS_MAX || self.copies_out.must_wait() => {
                 AppendDecision::After(AwaitedEvent::Room)
             }
@@ -203,7 +214,7 @@ impl<W: Clone> Machine<W> {
 
     /// Number of command bytes without returned credit, and of unsent ones.
     pub fn command_bytes(&self) -> (u64, usize) {
-        (self.credit.in_flight(), self.frames.len())
+        (self.credit.commands.in_flight(), self.unsent.frames.len())
     }
 
     /// Number of bytes of incomplete operations in the device's fullest stream.
@@ -213,7 +224,7 @@ impl<W: Clone> Machine<W> {
 
     /// Number of pushes and of expected copies that the executor has not reported as complete.
     pub fn exchanged(&self) -> (u32, u32) {
-        self.exchanged.open()
+        self.credit.exchanged.open()
     }
 
     /// Records that a device was started, with this many streams for queues.
@@ -262,10 +273,10 @@ impl<W: Clone> Machine<W> {
     /// # Errors
     /// Returns an error if its payload is too long.
     pub fn put(&mut self, command: &Command, payload: &[&[u8]], now: Duration) -> Result<()> {
-        self.flush.append(now);
-        let length = frame::put(&mut self.frames, command, payload)?;
-        self.credit.use_up(length as u64);
-        self.exchanged.use_up(command);
+        self.unsent.flush.append(now);
+        let length = frame::put(&mut self.unsent.frames, command, payload)?;
+        self.credit.commands.use_up(length as u64);
+        self.credit.exchanged.use_up(command);
         if let Some((device, queue)) = command.operation()
             && let Ok(device) = self.devices.get(device)
         {
@@ -316,25 +327,25 @@ impl<W: Clone> Machine<W> {
 
     /// Decides which thread sends the frames appended last, without a wait for them.
     pub fn flush_soon(&mut self) -> Flush {
-        if self.frames.len() >= FULL { Flush::Now } else { self.flush.soon() }
+        if self.unsent.frames.len() >= FULL { Flush::Now } else { self.unsent.flush.soon() }
     }
 
     /// Decides how the last appended frame is sent. Most likely a wait follows soon and sends it; the watcher or the
     /// flusher sends it otherwise.
     pub fn flush_with_wait(&mut self) -> Flush {
-        if self.frames.len() >= FULL {
+        if self.unsent.frames.len() >= FULL {
             Flush::Now
-        } else if self.watch.is_looking() || self.flush.is_awake() {
+        } else if self.watch.is_looking() || self.unsent.flush.is_awake() {
             Flush::Later
         } else {
-            self.flush.wake()
+            self.unsent.flush.wake()
         }
     }
 
     /// Decides which thread sends the frames appended last, for a thread that waits for another peer: it must not wait
     /// for this one.
     pub fn flush_elsewhere(&mut self) -> Flush {
-        self.flush.wake()
+        self.unsent.flush.wake()
     }
 
     /// Moves all appended frames to `buffer`, whose space is reused. Returns `false` if there are none.
@@ -343,24 +354,24 @@ impl<W: Clone> Machine<W> {
     /// Returns an error if the connection is lost.
     pub fn take_frames(&mut self, buffer: &mut Vec<u8>) -> Result<bool> {
         self.check()?;
-        self.flush.sent();
-        if self.frames.is_empty() {
+        self.unsent.flush.sent();
+        if self.unsent.frames.is_empty() {
             return Ok(false);
         }
-        std::mem::swap(buffer, &mut self.frames);
+        std::mem::swap(buffer, &mut self.unsent.frames);
         Ok(true)
     }
 
     /// Records that a thread which must not block could not send all frames: the flusher sends the rest.
     pub fn leave_to_flusher(&mut self, now: Duration) {
-        if self.flush.leave(now) == Flush::WakeFlusher {
+        if self.unsent.flush.leave(now) == Flush::WakeFlusher {
             self.effects.push(Effect::WakeFlusher);
         }
     }
 
     /// Returns the flusher's next step, for the thread that was woken or started for [`Flush::WakeFlusher`].
     pub fn flusher(&mut self, now: Duration) -> FlusherStep {
-        if self.lost.is_some() { FlusherStep::End } else { self.flush.flusher(now) }
+        if self.lost.is_some() { FlusherStep::End } else { self.unsent.flush.flusher(now) }
     }
 
     /// Returns the watcher's next step.
@@ -370,7 +381,7 @@ impl<W: Clone> Machine<W> {
         }
         let urgent = self.is_urgent();
         let situation = WatchState {
-            activity: self.flush.appended() + self.waits.registered(),
+            activity: self.unsent.flush.appended() + self.waits.registered(),
             wanted: self.waits.reader().is_some() || (self.waits.is_wanted() && !urgent),
             urgent,
         };
@@ -381,7 +392,7 @@ impl<W: Clone> Machine<W> {
             }
             // The watcher sends nothing itself. If it waited for an executor that does not read, no thread would read
             // the events that the executor waits to send.
-            _ if !self.frames.is_empty() && self.flush.wake() == Flush::WakeFlusher => {
+            _ if !self.unsent.frames.is_empty() && self.unsent.flush.wake() == Flush::WakeFlusher => {
                 self.effects.push(Effect::WakeFlusher);
             }
             _ => {}
@@ -679,11 +690,11 @@ impl<W: Clone> Machine<W> {
                 self.fail(device, (queue != ALL).then_some(QueueId(queue)), &error);
             }
             Event::Credit { bytes } => {
-                self.credit.give_back(bytes);
+                self.credit.commands.give_back(bytes);
                 waits.complete_all(AwaitedEvent::Credit, effects);
             }
             Event::Exchanged { pushes, expects } => {
-                self.exchanged.give_back(pushes, expects);
+                self.credit.exchanged.give_back(pushes, expects);
                 waits.complete_all(AwaitedEvent::Credit, effects);
             }
             Event::Done { device, queue, bytes } => {

@@ -40,9 +40,9 @@ pub(crate) fn remote_to_remote(
     from.machine().last(source.client.device(), queue)?;
     // Both commands name the present lane between the two.
     let towards = from.machine().on_lane_to(to.link.peer());
-    to.expect(target, transfer, from.link.peer().on_lane(towards.lane()), len)?;
+    expect(&to, target, transfer, from.link.peer().on_lane(towards.lane()), len)?;
     let directions = Directions::payload(&to.spec.endpoint, &to.spec.node_name);
-    from.push(queue, source, transfer, towards, &directions, len)?;
+    push(&from, queue, source, transfer, towards, &directions, len)?;
     let device = source.client.device();
     let pushed = from.machine().last(device, queue)?;
     let pushing: Arc<dyn PushSource> = from.clone();
@@ -88,7 +88,7 @@ pub(crate) fn local_to_remote(
     exchange.wait_to_push()?;
     // A target that can't expect the copy must not leave the push waiting. If the push then can't begin, the session is
     // over or the link is lost.
-    connection.expect(target, transfer, PeerId::PROGRAM, len)?;
+    expect(&connection, target, transfer, PeerId::PROGRAM, len)?;
     let pushing = connection.link.push(exchange, transfer, len)?;
     let hosted = source.client.hosted()?;
     let device = hosted.device().clone();
@@ -98,7 +98,7 @@ pub(crate) fn local_to_remote(
     let state = hosted.queue(queue)?;
     let pushing = pushing.of((device.info().id, state.stream()));
     let sink = ToPeer { pushing, device: device.clone(), len, same_host, node_name };
-    state.advance(device.copy_out(state.stream(), source.start, len, CopySink::new(sink))?);
+    state.advance(device.copy_out(state.stream(), source.start, len, CopySink::peer(sink))?);
     Ok(())
 }
 
@@ -122,42 +122,40 @@ pub(crate) fn remote_to_local(
     exchange.wait_to_expect()?;
     exchange.expect(transfer, connection.link.peer(), len, Arc::new(destination))?;
     due_after(exchange, transfer, &hosted, hosted.last_synchronous(), ());
-    connection.push(queue, source, transfer, PeerId::PROGRAM, &[], len)
+    push(&connection, queue, source, transfer, PeerId::PROGRAM, &[], len)
 }
 
-impl Connection {
-    /// Makes the executor of `target` expect a transfer, after the program's synchronous operations there.
-    fn expect(
-        self: &Arc<Self>,
-        target: &End<'_, RemoteDeviceClient>,
-        transfer: TransferId,
-        from: PeerId,
-        len: u64,
-    ) -> Result<()> {
-        let device = target.client.device();
-        let mut machine = self.machine_with_room(Need::Expect)?;
-        let seq = machine.last(device, QueueId::SYNC)?.0;
-        let command = Command::Expect { device, dst: target.start.0, len, transfer: transfer.0, from, seq };
-        machine.put(&command, &[], self.now())?;
-        drop(machine);
-        // Another node waits for it.
-        self.flush()
-    }
+/// Makes the executor of `target` expect a transfer, after the program's synchronous operations there.
+fn expect(
+    connection: &Arc<Connection>,
+    target: &End<'_, RemoteDeviceClient>,
+    transfer: TransferId,
+    from: PeerId,
+    len: u64,
+) -> Result<()> {
+    let device = target.client.device();
+    let mut machine = connection.machine_with_room(Need::Expect)?;
+    let seq = machine.last(device, QueueId::SYNC)?.0;
+    let command = Command::Expect { device, dst: target.start.0, len, transfer: transfer.0, from, seq };
+    machine.put(&command, &[], connection.now())?;
+    drop(machine);
+    // Another node waits for it.
+    connection.flush()
+}
 
-    /// Makes the executor of `source` push a transfer.
-    fn push(
-        self: &Arc<Self>,
-        queue: QueueId,
-        source: &End<'_, RemoteDeviceClient>,
-        transfer: TransferId,
-        to: PeerId,
-        there: &[&[u8]],
-        len: u64,
-    ) -> Result<()> {
-        let device = source.client.device();
-        let command = Command::Push { device, queue: queue.0, src: source.start.0, len, transfer: transfer.0, to };
-        let mut machine = self.machine_with_room(Need::of(&command))?;
-        let put = machine.push((device, queue), &command, there, self.now());
-        self.send(machine, queue).and(put)
-    }
+/// Makes the executor of `source` push a transfer.
+fn push(
+    connection: &Arc<Connection>,
+    queue: QueueId,
+    source: &End<'_, RemoteDeviceClient>,
+    transfer: TransferId,
+    to: PeerId,
+    there: &[&[u8]],
+    len: u64,
+) -> Result<()> {
+    let device = source.client.device();
+    let command = Command::Push { device, queue: queue.0, src: source.start.0, len, transfer: transfer.0, to };
+    let mut machine = connection.machine_with_room(Need::of(&command))?;
+    let put = machine.push((device, queue), &command, there, connection.now());
+    connection.send(machine, queue).and(put)
 }

@@ -2,6 +2,7 @@
 
 use super::copy_wakeups::CopyWakeups;
 use super::event_reader::EventReader;
+use super::images::SentImages;
 use super::node_spec::NodeSpec;
 use super::peer_liveness::ConnectionLiveness;
 use super::unsent::Unsent;
@@ -20,8 +21,7 @@ use accord_fabric::{ProgramSpec, clock};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
-use accord_types::{Error, ErrorCode, ImageId, QueueId, Result};
-use std::collections::HashSet;
+use accord_types::{Error, ErrorCode, QueueId, Result};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 use std::thread::Thread;
@@ -48,26 +48,34 @@ pub(crate) struct Connection {
     pub(crate) link: Arc<Link>,
     /// The link's commands and events.
     pub(super) records: SharedLane,
-    /// Started at their first use.
-    transfers: ShortLock<Vec<TransferReader>>,
-    bulk_threads: Once,
+    threads: LaneThreads,
     pub(super) machine: ShortLock<Machine<Thread>>,
-    /// The origin of the machine's times.
-    begun: Instant,
+    pub(super) clock: ConnectionClock,
     /// The lock of threads that send commands.
     pub(super) write: TurnLock<Unsent>,
     /// The lock of the thread that reads.
     pub(super) reader: TurnLock<EventReader>,
     pub(super) copy_wakeups: CopyWakeups,
-    /// Started at their first use.
-    flusher: OnceLock<Option<Thread>>,
-    watcher: OnceLock<Option<Thread>>,
-    /// The images that the executor has.
-    pub(super) images_sent: TurnLock<HashSet<ImageId>>,
+    pub(super) images: SentImages,
     pub(super) exchange: Arc<Exchange>,
     pub(super) alive: ConnectionLiveness,
+}
+
+/// The threads of a connection, which start at their first use.
+struct LaneThreads {
+    /// The readers of bulk lanes, until they start.
+    transfers: ShortLock<Vec<TransferReader>>,
+    bulk: Once,
+    flusher: OnceLock<Option<Thread>>,
+    watcher: OnceLock<Option<Thread>>,
+}
+
+/// The times of a connection.
+pub(super) struct ConnectionClock {
+    /// The origin of the machine's times.
+    pub(super) begun: Instant,
     /// Offset from the node's clock to this node's.
-    clock_offset: AtomicI64,
+    offset: AtomicI64,
 }
 
 impl Connection {
@@ -77,28 +85,30 @@ impl Connection {
     /// Returns `acc_error_device_unavailable` with the reason.
     pub(super) fn connect(spec: Arc<NodeSpec>, peer: PeerId, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
         let route = transport::route(&spec.endpoint, spec.transport);
-        let patience = spec.watchdog.timeout;
-        let identity = Identity { session: spec.session, peer: PeerId::PROGRAM, key: spec.key.clone(), patience };
+        let patience = spec.session.watchdog.timeout;
+        let identity =
+            Identity { session: spec.session.id, peer: PeerId::PROGRAM, key: spec.session.key.clone(), patience };
         let Connected { link, records, transfers, control } = Link::connect(&identity, peer, route, BULK_LANES)?;
         let connection = Arc::new(Self {
             link,
             records,
-            transfers: ShortLock::new(transfers),
-            bulk_threads: Once::new(),
+            threads: LaneThreads {
+                transfers: ShortLock::new(transfers),
+                bulk: Once::new(),
+                flusher: OnceLock::new(),
+                watcher: OnceLock::new(),
+            },
             machine: ShortLock::default(),
-            begun: Instant::now(),
+            clock: ConnectionClock { begun: Instant::now(), offset: AtomicI64::new(0) },
             write: TurnLock::default(),
             reader: TurnLock::new(EventReader::new()),
             copy_wakeups: CopyWakeups::default(),
-            flusher: OnceLock::new(),
-            watcher: OnceLock::new(),
-            images_sent: TurnLock::default(),
+            images: SentImages::default(),
             exchange,
             alive: ConnectionLiveness::default(),
-            clock_offset: AtomicI64::new(0),
             spec,
         });
-        let watchdog = connection.spec.watchdog.clone();
+        let watchdog = connection.spec.session.watchdog.clone();
         let watched: Arc<dyn Watched> = connection.clone();
         watchdog.add(Arc::downgrade(&watched));
         connection.link.stats().stalls.notify(move || watchdog.rouse());
@@ -110,17 +120,17 @@ impl Connection {
         });
         connection.long_wait(|| connection.start())?;
         connection.spec.discover(peer);
-        connection.watcher.get_or_init(|| connection.spawn("accord-events", |connection| connection.watch()));
+        connection.threads.watcher.get_or_init(|| connection.spawn("accord-events", |connection| connection.watch()));
         connection.link.join(&connection.exchange);
         Ok(connection)
     }
 
     /// Describes the program to the executor, and learns its clock.
     fn start(self: &Arc<Self>) -> Result<()> {
-        let program = &self.spec.program;
+        let program = &self.spec.session.program;
         let payload = program_that_fits(program);
-        let (trace, emulate_nvidia) = (self.spec.trace.is_some(), program.emulate_nvidia);
-        self.ask(|ticket| Command::Start { ticket, trace, emulate_nvidia }, &[&payload])?;
+        let (trace, emulate_gpu) = (self.spec.session.trace.is_some(), program.emulate_gpu);
+        self.ask(|ticket| Command::Start { ticket, trace, emulate_gpu }, &[&payload])?;
         if !trace {
             return Ok(());
         }
@@ -132,7 +142,7 @@ impl Connection {
             if after - before < quickest {
                 quickest = after - before;
                 let here = before + quickest / 2;
-                self.clock_offset.store(here.wrapping_sub(there).cast_signed(), Ordering::Relaxed);
+                self.clock.offset.store(here.wrapping_sub(there).cast_signed(), Ordering::Relaxed);
             }
         }
         Ok(())
@@ -140,7 +150,7 @@ impl Connection {
 
     /// Returns the offset from the node's clock to this node's.
     pub(super) fn clock_offset(&self) -> i64 {
-        self.clock_offset.load(Ordering::Relaxed)
+        self.clock.offset.load(Ordering::Relaxed)
     }
 
     /// Handles the executor's messages about transfers to it.
@@ -187,15 +197,15 @@ impl Connection {
             return self.lose(why);
         }
         if !self.uses_mpi() {
-            return match self.spec.executor_ends.of(self.spec.node) {
+            return match self.spec.session.executor_ends.of(self.spec.node) {
                 None => self.lose(why),
                 Some(LaneEnd::Process(how)) => self.lose(&format!("{why}; its process has ended: {how}")),
                 Some(end) => self.lose_to(&end),
             };
         }
-        let news = self.spec.world_news.wait_for_cause();
+        let news = self.spec.session.world_news.wait_for_cause();
         if news.is_none()
-            && let Some(end) = self.spec.executor_ends.of_session()
+            && let Some(end) = self.spec.session.executor_ends.of_session()
         {
             return self.lose_to(&end);
         }
@@ -221,8 +231,8 @@ impl Connection {
 
     /// Starts the bulk lanes' readers, if they do not run yet.
     pub(super) fn serve_bulk_lanes(self: &Arc<Self>) {
-        self.bulk_threads.call_once(|| {
-            let readers = std::mem::take(&mut *self.transfers.lock());
+        self.threads.bulk.call_once(|| {
+            let readers = std::mem::take(&mut *self.threads.transfers.lock());
             for reader in readers {
                 self.spawn("accord-bulk", move |connection| connection.reader_ended(reader.run()));
             }
@@ -235,7 +245,7 @@ impl Connection {
 
     /// Returns the machine's time.
     pub(super) fn now(&self) -> Duration {
-        self.begun.elapsed()
+        self.clock.begun.elapsed()
     }
 
     /// Records that a wait has failed. If a queue has failed, the executor reports that, too, but perhaps later.
@@ -266,7 +276,7 @@ impl Connection {
                     self.spawn("accord-copy", move |connection| connection.send_copies(way));
                 }
                 Effect::WakeWatcher => {
-                    if let Some(Some(thread)) = self.watcher.get() {
+                    if let Some(Some(thread)) = self.threads.watcher.get() {
                         thread.unpark();
                     }
                 }
@@ -277,7 +287,8 @@ impl Connection {
     }
 
     fn wake_flusher(self: &Arc<Self>) {
-        let flusher = self.flusher.get_or_init(|| self.spawn("accord-flush", |connection| connection.send_overdue()));
+        let flusher =
+            self.threads.flusher.get_or_init(|| self.spawn("accord-flush", |connection| connection.send_overdue()));
         if let Some(thread) = flusher {
             thread.unpark();
         }
@@ -438,9 +449,9 @@ impl Connection {
         self.exchange.peer_lost(self.link.peer());
         // The loss of a silent executor is reported to the others, because it ends no lane of theirs.
         if error.code() != ErrorCode::DeviceShutdown {
-            self.spec.watchdog.report_lost_peer(self.link.peer(), &error);
+            self.spec.session.watchdog.report_lost_peer(self.link.peer(), &error);
         }
-        if let Some(Some(flusher)) = self.flusher.get() {
+        if let Some(Some(flusher)) = self.threads.flusher.get() {
             flusher.unpark();
         }
         error

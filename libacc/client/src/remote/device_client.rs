@@ -104,7 +104,7 @@ impl RemoteDeviceClient {
         let device = self.device();
         connection.name_device(device, self.num());
         if self.backend.capabilities.takes_images {
-            connection.send_images()?;
+            connection.images.send_all(connection)?;
         }
         let AddressRange { start: DevicePtr(start), len } = *self.place.lock();
         let reply = connection.ask(|ticket| Command::Open { device, ticket, start, len }, &[])?;
@@ -116,7 +116,7 @@ impl RemoteDeviceClient {
     }
 
     fn send_image_of(&self, connection: &Arc<Connection>, what: Option<ImageRef>) -> Result<()> {
-        if self.backend.capabilities.takes_images { connection.send_image_of(what) } else { Ok(()) }
+        if self.backend.capabilities.takes_images { connection.images.send_of(connection, what) } else { Ok(()) }
     }
 
     fn operate(&self, queue: QueueId, stall: MayStall, command: &Command, payload: &[&[u8]]) -> Result<()> {
@@ -390,7 +390,7 @@ impl DeviceClient for RemoteDeviceClient {
         // The program's own image has the compiler's dimensions; the device chooses the others.
         let find = || {
             let kernel = spec().ok()?.kernel?;
-            Some((kernel, self.connection().ok()?.spec.images.get(kernel.image)?))
+            Some((kernel, self.connection().ok()?.spec.session.images.get(kernel.image)?))
         };
         let [gangs, workers, vector] = self.fixed.of(key, find);
         let pick = |fixed: u32, asked: u32| if fixed == 0 { asked } else { fixed };

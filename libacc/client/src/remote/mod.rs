@@ -29,5 +29,5 @@ mod watching;
 
 pub(crate) use between::{End, local_to_remote, remote_to_local, remote_to_remote};
 pub(crate) use device_client::RemoteDeviceClient;
-pub(crate) use node_spec::NodeSpec;
+pub(crate) use node_spec::{NodeSpec, SessionSpec};
 pub(crate) use remote_node::RemoteNode;

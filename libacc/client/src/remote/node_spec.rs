@@ -20,13 +20,18 @@ pub(crate) struct NodeSpec {
     pub(crate) endpoint: Endpoint,
     /// The possible transports of the lanes.
     pub(crate) transport: LaneTerms,
-    pub(crate) session: SessionId,
     /// Number of the program's streams on a device; further queues share them.
     pub(crate) streams: usize,
-    pub(crate) key: Key,
     /// The time for which opening is retried while the agent refuses temporarily: it may not know the session yet.
     pub(crate) open_limit: Duration,
-    pub(crate) program: Arc<ProgramSpec>,
+    pub(crate) session: Arc<SessionSpec>,
+}
+
+/// The properties of a session that all its nodes share.
+pub(crate) struct SessionSpec {
+    pub(crate) id: SessionId,
+    pub(crate) key: Key,
+    pub(crate) program: ProgramSpec,
     /// The program's code for GPUs.
     pub(crate) images: Arc<Images>,
     pub(crate) trace: Option<Arc<dyn SpanSink>>,
@@ -38,13 +43,13 @@ pub(crate) struct NodeSpec {
     pub(crate) world_news: Arc<LostNodes>,
     /// The reasons for which executors have ended.
     pub(crate) executor_ends: Arc<ExecutorEnds>,
-    /// Transfer numbers are unique in the session.
-    pub(crate) transfers: Arc<AtomicU64>,
+    /// Number of the next transfer: they are unique in the session.
+    pub(crate) next_transfer: AtomicU64,
 }
 
 impl NodeSpec {
     /// Returns the next transfer's number.
     pub(crate) fn transfer(&self) -> TransferId {
-        TransferId(self.transfers.fetch_add(1, Ordering::Relaxed))
+        TransferId(self.session.next_transfer.fetch_add(1, Ordering::Relaxed))
     }
 }

@@ -189,7 +189,7 @@ impl Connection {
         let (Event::Failed { failure, .. } | Event::ReplyFailed { failure, .. }) = event else { return };
         if failure.is_lane_end()
             && !self.uses_mpi()
-            && let Some(end) = self.spec.executor_ends.of_session()
+            && let Some(end) = self.spec.session.executor_ends.of_session()
         {
             self.lose_to(&end);
         }
@@ -202,12 +202,12 @@ impl Connection {
         })?;
         let end = match ending {
             ExecutorEnding::Session(why) => {
-                self.spec.executor_ends.session_is_over(&why);
+                self.spec.session.executor_ends.session_is_over(&why);
                 LaneEnd::Session(why)
             }
             ExecutorEnding::AgentStopped => {
                 let end = LaneEnd::AgentStopped(self.spec.node_name.clone());
-                self.spec.executor_ends.notify(self.spec.node, end.clone());
+                self.spec.session.executor_ends.notify(self.spec.node, end.clone());
                 end
             }
         };
@@ -220,11 +220,11 @@ impl Connection {
     fn news_of(&self, event: &Event) -> Option<String> {
         let (Event::Failed { failure, .. } | Event::ReplyFailed { failure, .. }) = event else { return None };
         let may_be_the_worlds_end = failure.is_lane_end() && self.uses_mpi();
-        may_be_the_worlds_end.then(|| self.spec.world_news.wait_for_cause()).flatten()
+        may_be_the_worlds_end.then(|| self.spec.session.world_news.wait_for_cause()).flatten()
     }
 
     fn spans(&self, payload: &[u8]) -> Result<()> {
-        let Some(sink) = &self.spec.trace else { return Ok(()) };
+        let Some(sink) = &self.spec.session.trace else { return Ok(()) };
         for span in frame::decode_spans(payload)? {
             sink.span(Span {
                 device: DeviceId { node: self.spec.node, ordinal: span.device },

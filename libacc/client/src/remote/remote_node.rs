@@ -134,7 +134,7 @@ impl RemoteNode {
     }
 
     fn connect_anew(&self) -> Result<Arc<Connection>> {
-        let connection = opening(&self.spec.watchdog, &self.spec.node_name, || self.connect_with_retries())?;
+        let connection = opening(&self.spec.session.watchdog, &self.spec.node_name, || self.connect_with_retries())?;
         let mut state = self.lock();
         let (signs_of_life, closed, ended) =
             (std::mem::take(&mut state.signs_of_life), state.closed, state.ended.clone());
@@ -157,7 +157,7 @@ impl RemoteNode {
 
     fn connect_with_retries(&self) -> Result<Arc<Connection>> {
         let begun = Instant::now();
-        let mut backoff = Backoff::new(self.spec.open_limit, self.spec.session.0);
+        let mut backoff = Backoff::new(self.spec.open_limit, self.spec.session.id.0);
         let mut in_vain = false;
         loop {
             let error = match self.new_connection() {
@@ -273,12 +273,14 @@ fn over() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remote::SessionSpec;
     use crate::watchdog::Watchdog;
-    use accord_fabric::Key;
     use accord_fabric::route::{Endpoint, LaneTerms, TransportChoice};
     use accord_fabric::transport::PeerAddress;
+    use accord_fabric::{Key, ProgramSpec};
     use accord_types::{NodeId, SessionId};
     use std::net::TcpListener;
+    use std::sync::atomic::AtomicU64;
     use std::sync::mpsc;
 
     /// A time limit that nothing here reaches.
@@ -290,18 +292,20 @@ mod tests {
             node_name: "h2".to_owned(),
             endpoint: Endpoint { node: NodeId(2), address: PeerAddress::new(address) },
             transport: LaneTerms::from(TransportChoice::Tcp),
-            session: SessionId(7),
             streams: 1,
-            key: Key::random().unwrap(),
             open_limit: Duration::ZERO,
-            program: Arc::default(),
-            images: Arc::default(),
-            trace: None,
-            same_host: None,
-            watchdog: Watchdog::new(None),
-            world_news: Arc::default(),
-            executor_ends: Arc::default(),
-            transfers: Arc::default(),
+            session: Arc::new(SessionSpec {
+                id: SessionId(7),
+                key: Key::random().unwrap(),
+                program: ProgramSpec::default(),
+                images: Arc::default(),
+                trace: None,
+                same_host: None,
+                watchdog: Watchdog::new(None),
+                world_news: Arc::default(),
+                executor_ends: Arc::default(),
+                next_transfer: AtomicU64::new(1),
+            }),
         };
         RemoteNode::new(spec, Exchange::new())
     }

@@ -11,13 +11,14 @@ impl NodeSpec {
     pub(super) fn same_host_peer(&self, peer: PeerId) -> Option<SameHostPeer> {
         // A program has no measurements.
         let ways = CopyWays::usual([CopyWay::Mapped, CopyWay::Lane]);
-        Some(SameHostPeer { same_host: self.same_host.clone()?, peer, ways })
+        Some(SameHostPeer { same_host: self.session.same_host.clone()?, peer, ways })
     }
 
     /// Finds out whether the executor is on this machine. It is known to listen.
     pub(super) fn discover(&self, peer: PeerId) {
         let Some(SameHostPeer { same_host, peer, .. }) = self.same_host_peer(peer) else { return };
-        let discover = |role| connect(self.session, self.node, Caller { from: PeerId::PROGRAM, role }, &self.key);
+        let discover =
+            |role| connect(self.session.id, self.node, Caller { from: PeerId::PROGRAM, role }, &self.session.key);
         if let Some(socket) = discover(Role::Import) {
             same_host.import_from(peer.raw(), socket);
             if let Some(socket) = discover(Role::Export) {

@@ -19,7 +19,7 @@ const ASK: Duration = Duration::from_secs(1);
 impl Connection {
     /// Calls `wait`, which takes long, and has the executor checked meanwhile.
     pub(super) fn long_wait<T>(&self, wait: impl FnOnce() -> T) -> T {
-        let _awaiting = self.spec.watchdog.awaiting();
+        let _awaiting = self.spec.session.watchdog.awaiting();
         self.alive.waiting.fetch_add(1, Ordering::SeqCst);
         let waited = wait();
         self.alive.waiting.fetch_sub(1, Ordering::SeqCst);
@@ -31,7 +31,7 @@ impl Connection {
     pub(super) fn doubt(&self) {
         self.alive.lock().doubted = Some(self.signs_of_life());
         self.alive.doubted.store(true, Ordering::SeqCst);
-        self.spec.watchdog.rouse();
+        self.spec.session.watchdog.rouse();
     }
 
     /// Returns a number that grows with each sign of life.
@@ -52,7 +52,7 @@ impl Connection {
         let (mut lines, mut hung) = (Vec::new(), Vec::new());
         for &(ordinal, beats) in beats {
             let Some(worker) = state.worker(ordinal) else { continue };
-            let verdict = worker.check_alive(now, beats, true, self.spec.watchdog.timeout);
+            let verdict = worker.check_alive(now, beats, true, self.spec.session.watchdog.timeout);
             match verdict {
                 Verdict::Well => {}
                 Verdict::Silent(silence) => lines.push((state.name(&self.spec.node_name, Some(ordinal)), silence)),
@@ -94,7 +94,7 @@ impl Watched for Connection {
         let signs_of_life = self.signs_of_life();
         let now = self.now();
         let mut state = self.alive.lock();
-        let mut timeout = self.spec.watchdog.timeout;
+        let mut timeout = self.spec.session.watchdog.timeout;
         match state.doubted {
             Some(before) if before != signs_of_life => {
                 state.doubted = None;

@@ -2,7 +2,9 @@
 // Each test binary uses a part of it.
 #![allow(dead_code, unreachable_pub)]
 
-use accord_client::{LocalDeviceClient, Order, Session, SessionSettings, connect_direct};
+use accord_client::{
+    LocalDeviceClient, Session, SessionSettings, TimeLimits, UserMessages, WantedDevices, connect_direct,
+};
 use accord_device::fake::{FakeDevice, FakeRegion};
 use accord_device::image::Images;
 use accord_device::{Device, WorkerStart};
@@ -351,21 +353,15 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalDevic
     SessionSettings {
         coordinator: None,
         node_name: "h0".to_owned(),
-        kind: None,
-        request: None,
-        job: None,
-        order: Order::Local,
-        rank: None,
+        wanted: WantedDevices::default(),
         devices: Vec::new(),
         local: Box::new(move |_| Ok(locals.iter().cloned().map(Some).collect())),
         images: Arc::default(),
         same_host: None,
         program: ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() },
         transport: wanted(),
-        timeout: None,
-        open_timeout: Duration::ZERO,
-        notify: Box::new(|_| ()),
-        waits: Box::new(|_| ()),
+        limits: TimeLimits { silence: None, opening: Duration::ZERO },
+        messages: UserMessages { notify: Box::new(|_| ()), waits: Box::new(|_| ()) },
         trace,
     }
 }

@@ -92,7 +92,7 @@ impl Mapping<'_, '_> {
 
     /// The error for data of a `present` clause that is not there.
     fn absent(&self, range: HostRange) -> Error {
-        let error = not_present_in_clause(range, &self.state.table, self.device.maps_unmapped);
+        let error = not_present_in_clause(range, &self.state.table, self.device.rules.maps_unmapped);
         if range.len != size_of::<usize>() {
             return error;
         }
@@ -143,7 +143,7 @@ impl Mapping<'_, '_> {
             return if starts(&id) { Pointee::Present((pointer, id)) } else { Pointee::None };
         }
         let starts_block = || {
-            let block = if self.device.maps_unmapped { self.host.block_of(pointer) } else { None };
+            let block = if self.device.rules.maps_unmapped { self.host.block_of(pointer) } else { None };
             block.is_some_and(|block| block.start == pointer)
         };
         if value >= LOW || starts_block() { Pointee::Absent(pointer) } else { Pointee::None }

@@ -112,8 +112,8 @@ impl Runtime {
     /// Returns the errors of the device.
     pub(crate) fn send(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
         let issue = Issue { device, all: &self.devices, host: &*self.host, queue };
-        if plan.watched {
-            issue.notify(&plan.begins);
+        if plan.profiling.is_watched {
+            issue.notify(&plan.profiling.begins);
         }
         if plan.is_silent() {
             return Ok(());
@@ -133,7 +133,7 @@ impl Runtime {
     /// # Errors
     /// Returns the errors of the device.
     pub(crate) fn finish(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
-        let waited = if queue == QueueId::SYNC && !plan.copied_used_by.is_empty() {
+        let waited = if queue == QueueId::SYNC && !plan.releases.used_by.is_empty() {
             Self::wait_for_forgotten(device, plan)
         } else {
             Ok(())
@@ -141,7 +141,7 @@ impl Runtime {
         let issue = Issue { device, all: &self.devices, host: &*self.host, queue };
         let checked = waited.and_then(|()| issue.check_bounds_before(plan));
         let sent = checked.and_then(|()| self.send(device, queue, plan));
-        let after = (queue != QueueId::SYNC || !plan.frees_shared).then_some(queue);
+        let after = (queue != QueueId::SYNC || !plan.releases.are_shared).then_some(queue);
         issue.settle(plan, after, true)?;
         sent
     }
@@ -149,7 +149,7 @@ impl Runtime {
     /// Waits for queues that the program forgot to wait for: a synchronous end may copy out and free what they still use.
     #[cold]
     fn wait_for_forgotten(device: &Device, plan: &Plan) -> Result<()> {
-        let used = |busy: &QueueId| plan.copied_used_by.may_have(*busy);
+        let used = |busy: &QueueId| plan.releases.used_by.may_have(*busy);
         let forgotten: QueueList = device.queues().all_busy().filter(used).collect();
         // The host waits: a failed queue must not make the synchronous one fail, and its failure is to be reported.
         forgotten.into_iter().try_for_each(|forgotten| device.wait_observed(forgotten))

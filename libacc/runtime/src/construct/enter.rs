@@ -42,7 +42,7 @@ impl ConstructEnter<'_> {
         scratch: &mut Scratch,
         mut act: impl FnMut(&mut Mapping<'_, '_>) -> Result<(), Stop>,
     ) -> Result<()> {
-        if self.device.notes_origins {
+        if self.device.rules.notes_origins {
             scratch.region.call = self.host.call();
         }
         let mut state = self.device.lock();

@@ -22,13 +22,13 @@ impl ConstructExit<'_> {
     /// Ends a compute construct, right after its start: copies out come after the launch. Table entries are removed now,
     /// so that new data at the same host address is not mistaken for the same data.
     pub(crate) fn launch(&mut self, region: &Region, host: &dyn HostMemory) {
-        for (id, offset) in &region.attached {
+        for (id, offset) in &region.attachments.held {
             // A pointer that came with its target stays as it is on the device: the next construct need not store it again.
             self.unhold_pointer(*id, *offset);
         }
         let before = self.plan.before.len();
         self.give_up_all(&region.mapped);
-        for (id, offset) in &region.by_clause {
+        for (id, offset) in &region.attachments.by_clause {
             if self.is_unheld(*id, *offset) {
                 self.restore_pointer(*id, *offset, host);
             }
@@ -44,7 +44,7 @@ impl ConstructExit<'_> {
     /// The end of a data region. Pointers are detached before data is copied out (OpenACC 3.3, 2.7.2).
     pub(crate) fn region(&mut self, region: &Region, host: &dyn HostMemory) {
         let detached: Vec<_> =
-            region.attached.iter().copied().filter(|(id, offset)| self.unhold_pointer(*id, *offset)).collect();
+            region.attachments.held.iter().copied().filter(|(id, offset)| self.unhold_pointer(*id, *offset)).collect();
         self.give_up_all(&region.mapped);
         for (id, offset) in detached {
             self.restore_pointer(id, offset, host);
@@ -114,16 +114,16 @@ impl ConstructExit<'_> {
     pub(super) fn remove(&mut self, id: EntryId, copied: bool) {
         let Some(entry) = self.state.table.remove(id) else { return };
         if entry.locked {
-            self.plan.unlocks.push((entry.range(), copied));
+            self.plan.releases.pages.push((entry.range(), copied));
         }
-        self.plan.frees_shared |= !entry.used_by.is_empty();
+        self.plan.releases.are_shared |= !entry.used_by.is_empty();
         if copied {
-            self.plan.copied_used_by.extend(entry.used_by);
+            self.plan.releases.used_by.extend(entry.used_by);
         }
-        if self.plan.watched {
+        if self.plan.profiling.is_watched {
             let (host, address) = (entry.start, entry.device().unwrap_or_default());
             let bytes = entry.len() as u64;
-            self.plan.ends.push(ProfilingRecord { what: ProfilingEvent::Delete, host, address, bytes });
+            self.plan.profiling.ends.push(ProfilingRecord { what: ProfilingEvent::Delete, host, address, bytes });
         }
         match entry.backing {
             Backing::Block(block) => self.free(block),
@@ -137,14 +137,19 @@ impl ConstructExit<'_> {
 
     /// Removes one holder of a block, once the plan is done.
     fn free(&mut self, block: DevicePtr) {
-        self.plan.frees.push(block);
-        if self.plan.watched {
+        self.plan.releases.blocks.push(block);
+        if self.plan.profiling.is_watched {
             let (bytes, holders) = self.state.memory.holders(block);
-            let left = self.plan.frees.iter().filter(|free| **free == block).count();
+            let left = self.plan.releases.blocks.iter().filter(|free| **free == block).count();
             if left == holders as usize {
-                let deleted = self.plan.ends.last().filter(|last| last.address == block);
+                let deleted = self.plan.profiling.ends.last().filter(|last| last.address == block);
                 let host = deleted.map_or(0, |last| last.host);
-                self.plan.ends.push(ProfilingRecord { what: ProfilingEvent::Free, host, address: block, bytes });
+                self.plan.profiling.ends.push(ProfilingRecord {
+                    what: ProfilingEvent::Free,
+                    host,
+                    address: block,
+                    bytes,
+                });
             }
         }
     }
@@ -203,10 +208,10 @@ impl ConstructExit<'_> {
 
     /// Undoes what a construct that failed has done so far.
     pub(crate) fn undo(&mut self, region: &Region, queues: &Queues) {
-        for (id, offset) in &region.attached {
+        for (id, offset) in &region.attachments.held {
             self.unhold_pointer(*id, *offset);
         }
-        for (id, offset) in &region.stored {
+        for (id, offset) in &region.attachments.stored {
             if let Some(entry) = self.state.table.get_mut(*id)
                 && let Ok(at) = entry.attachment(*offset)
             {
@@ -215,23 +220,23 @@ impl ConstructExit<'_> {
             }
         }
         self.plan.clear();
-        self.disinherit_pointer_members(&region.pointer_members);
-        for member in &region.members {
+        self.disinherit_pointer_members(&region.members.replaced);
+        for member in &region.members.counted {
             self.state.table.members.take(*member, 1);
         }
         for mapped in &region.mapped {
             self.give_up(mapped.id, None, false, false);
         }
-        self.restore_pointer_members(&region.pointer_members);
-        self.plan.frees.extend_from_slice(&region.temporaries);
-        self.plan.frees.extend(region.write_backs.iter().filter_map(Use::fresh_block));
+        self.restore_pointer_members(&region.members.replaced);
+        self.plan.releases.blocks.extend_from_slice(&region.temporaries);
+        self.plan.releases.blocks.extend(region.write_backs.iter().filter_map(Use::fresh_block));
         // The blocks may have been handed out on condition of waits that were never sent.
         let after = After { queue: None, moment: queues.now() };
-        give_back(self.state, &self.plan.frees, after, queues);
+        give_back(self.state, &self.plan.releases.blocks, after, queues);
         // Other threads may have released what this one held last.
-        let unlocks = std::mem::take(&mut self.plan.unlocks);
+        let unlocks = std::mem::take(&mut self.plan.releases.pages);
         self.plan.clear();
-        self.plan.unlocks = unlocks;
+        self.plan.releases.pages = unlocks;
     }
 
     /// Decrements an attachment's counter; returns true if it was the last.

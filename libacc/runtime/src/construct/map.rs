@@ -198,7 +198,7 @@ impl Mapping<'_, '_> {
             (None, Absent::Create) => {
                 self.check_program_memory(range)?;
                 // An observer is notified of small arrays as of large ones: they are created and deleted then.
-                let reported = self.plan.watched && range.len > SCALAR_MAX;
+                let reported = self.plan.profiling.is_watched && range.len > SCALAR_MAX;
                 if !reported && self.stands_alone(i, range, data)? {
                     if !data.copy_out {
                         return self.by_value(i, range);
@@ -255,7 +255,7 @@ impl Mapping<'_, '_> {
         self.check_device_ptr(host, fortran)?;
         match (self.mode, fortran) {
             (Mode::Enter, _) => {}
-            (Mode::Launch, false) if self.device.maps_unmapped => {
+            (Mode::Launch, false) if self.device.rules.maps_unmapped => {
                 self.by_value(i, HostRange { start: host, len: 8 })?;
             }
             (Mode::Launch, false) => self.private(i, HostRange { start: host, len: 8 })?,
@@ -341,12 +341,17 @@ impl Mapping<'_, '_> {
         if self.region.call != 0 {
             self.state.table.note_origin(id, self.region.call);
         }
-        if self.plan.watched {
+        if self.plan.profiling.is_watched {
             let (host, bytes) = (range.start, range.len as u64);
-            if let Some(alloc) = self.plan.begins.last_mut().filter(|last| last.address == device) {
+            if let Some(alloc) = self.plan.profiling.begins.last_mut().filter(|last| last.address == device) {
                 alloc.host = host;
             }
-            self.plan.begins.push(ProfilingRecord { what: ProfilingEvent::Create, host, address: device, bytes });
+            self.plan.profiling.begins.push(ProfilingRecord {
+                what: ProfilingEvent::Create,
+                host,
+                address: device,
+                bytes,
+            });
         }
         self.hold(id, range, data);
         if self.mode != Mode::Launch {
@@ -356,7 +361,7 @@ impl Mapping<'_, '_> {
             self.copy_in(device, range)?;
             self.count(id, range.len);
         }
-        if !self.region.pointer_members.is_empty() {
+        if !self.region.members.replaced.is_empty() {
             self.inherit_pointer_members(id);
         }
         Ok(device)
@@ -365,7 +370,7 @@ impl Mapping<'_, '_> {
     /// Counts a copy of an entry's bytes, after which locking its pages may be worth it.
     pub(crate) fn count(&mut self, id: EntryId, bytes: usize) {
         let entry = &mut self.state.table[id];
-        if self.device.locks_pages && entry.moves(bytes) {
+        if self.device.rules.locks_pages && entry.moves(bytes) {
             // With the lock held: the construct that ends the entry unlocks the pages after this.
             self.device.register_pages(entry.range());
         }
@@ -399,9 +404,9 @@ impl Mapping<'_, '_> {
 
     fn allocate_wanted(&mut self, wanted: BlockRequest) -> Result<DevicePtr, Stop> {
         let (address, bytes) = (self.take(wanted)?, wanted.bytes);
-        if self.plan.watched {
+        if self.plan.profiling.is_watched {
             let happened = ProfilingRecord { what: ProfilingEvent::Alloc, host: 0, address, bytes };
-            self.plan.begins.push(happened);
+            self.plan.profiling.begins.push(happened);
         }
         Ok(address)
     }
@@ -414,8 +419,8 @@ impl Mapping<'_, '_> {
     fn take(&mut self, wanted: BlockRequest) -> Result<DevicePtr, Stop> {
         let DeviceData { memory, .. } = &mut *self.state;
         let refused = self.tried.refused.as_ref();
-        let address = memory.take(wanted, self.queue, self.queues, refused, &mut self.plan.waits)?;
-        if self.device.checks_bounds && wanted.purpose != Purpose::Arguments {
+        let address = memory.take(wanted, self.queue, self.queues, refused, &mut self.plan.order.waits)?;
+        if self.device.rules.checks_bounds && wanted.purpose != Purpose::Arguments {
             self.plan.patterns.push(address);
         }
         Ok(address)

@@ -19,7 +19,7 @@ impl Mapping<'_, '_> {
     /// Returns the block that an earlier entry has made for members of the same object, if these are among them.
     pub(super) fn object_with(&self, base: usize, members: HostRange) -> Option<Object> {
         let holds = |all: HostRange| all.start <= members.start && members.start + members.len <= all.start + all.len;
-        self.region.objects.iter().find(|object| object.base == base && holds(object.members)).copied()
+        self.region.members.objects.iter().find(|object| object.base == base && holds(object.members)).copied()
     }
 
     /// Returns the range of absent members and of those that entries from `next` on name of the same object.
@@ -50,7 +50,7 @@ impl Mapping<'_, '_> {
             let block = self.allocate_for(members)?;
             let object = Object { base, members, block, is_held: false };
             if self.mode == Mode::Launch {
-                self.region.objects.push(object);
+                self.region.members.objects.push(object);
             }
             return Ok(object);
         };
@@ -58,7 +58,7 @@ impl Mapping<'_, '_> {
         let members = HostRange { start: base, len: end - base };
         let block = self.allocate_for(members)?;
         let object = Object { base, members, block, is_held: true };
-        self.region.objects.push(object);
+        self.region.members.objects.push(object);
         for (nth, start) in pointers.into_iter().enumerate() {
             if nth > 0 {
                 self.state.memory.share(block);
@@ -75,7 +75,8 @@ impl Mapping<'_, '_> {
     /// neither present nor named by it.
     fn absent_pointers(&self, base: usize) -> Result<Vec<usize>, Stop> {
         let mut found = Vec::new();
-        let count = if self.mode == Mode::Launch && !self.device.maps_unmapped { self.entries.hosts.len() } else { 0 };
+        let count =
+            if self.mode == Mode::Launch && !self.device.rules.maps_unmapped { self.entries.hosts.len() } else { 0 };
         for j in 0..count {
             let at = self.entries.hosts[j];
             let near = at.checked_sub(base).is_some_and(|distance| distance < OBJECT_MAX);
@@ -146,7 +147,7 @@ impl Mapping<'_, '_> {
     /// nothing that contains them. So the object is present for this launch, up to the last of them.
     fn bring_pointers(&mut self, unmapped_pointer: UnmappedPointer) -> Result<bool, Stop> {
         // Then all of it is copied.
-        if self.device.maps_unmapped {
+        if self.device.rules.maps_unmapped {
             return Ok(false);
         }
         let start = unmapped_pointer.pointer;

@@ -6,10 +6,11 @@ use accord_types::HostRange;
 impl Mapping<'_, '_> {
     /// Checks that data to be made present is not in device memory.
     pub(super) fn check_program_memory(&self, range: HostRange) -> Result<(), Stop> {
-        match self.device.space.owner(range.start as u64) {
+        match self.device.shared.space.owner(range.start as u64) {
             None => Ok(()),
             Some(owner) => Err(self
                 .device
+                .shared
                 .space
                 .elsewhere(range.start, owner, "name device addresses in a deviceptr clause")
                 .into()),
@@ -28,11 +29,11 @@ impl Mapping<'_, '_> {
             self.host.read(host, &mut value);
             address = usize::from_ne_bytes(value);
         }
-        match self.device.space.owner(address as u64).filter(|owner| *owner != self.device.index) {
+        match self.device.shared.space.owner(address as u64).filter(|owner| *owner != self.device.index) {
             None => Ok(()),
             Some(owner) => {
                 let remedy = "call acc_set_device_num before the construct, or copy the data by acc_memcpy_d2d";
-                Err(self.device.space.elsewhere(address, owner, remedy).into())
+                Err(self.device.shared.space.elsewhere(address, owner, remedy).into())
             }
         }
     }

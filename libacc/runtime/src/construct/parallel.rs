@@ -69,7 +69,7 @@ impl Runtime {
         entries: &mut Entries<'_>,
         dims: LaunchDims,
     ) -> Result<()> {
-        if device.maps_unmapped {
+        if device.rules.maps_unmapped {
             self.look_ahead(entries);
         }
         let scratch = &mut t.scratch;
@@ -79,7 +79,7 @@ impl Runtime {
         let choose = |clause: u32, setting: u32| if clause == 0 { setting } else { clause };
         let dims = LaunchDims { gangs: choose(dims.gangs, gangs), workers: choose(dims.workers, workers), ..dims };
         let issue = Issue { device, all: &self.devices, host: &*self.host, queue };
-        if !scratch.region.unmapped_pointers.is_empty() || !scratch.plan.block_copies.is_empty() {
+        if !scratch.region.unmapped_pointers.is_empty() || !scratch.plan.launch_copies.blocks.is_empty() {
             return self.launch_with_unmapped_pointers(&issue, scratch, function, dims, entries);
         }
         let sent = self.send_launch(&issue, scratch, function, dims, None);
@@ -102,7 +102,7 @@ impl Runtime {
             .unmapped_pointers
             .first()
             .map_or(PointerMeaning::Array, |unmapped_pointer| entries.meaning(unmapped_pointer));
-        device.given.note(
+        device.launches.pointers.note(
             function,
             means,
             scratch
@@ -111,7 +111,7 @@ impl Runtime {
                 .iter()
                 .map(|unmapped_pointer| (unmapped_pointer.pointer, unmapped_pointer.block.is_some())),
         );
-        let block_copies = match Buffers::take(&*self.host, &self.spare, &scratch.plan.block_copies) {
+        let block_copies = match Buffers::take(&*self.host, &self.spare, &scratch.plan.launch_copies.blocks) {
             Ok(block_copies) => block_copies,
             // The device's memory for them is allocated already.
             Err(error) => return Self::settle_launch(issue, scratch, Err(device.place(error)), false),
@@ -121,7 +121,7 @@ impl Runtime {
         let waits = issue.queue == QueueId::SYNC || !block_copies.is_empty();
         Self::settle_launch(issue, scratch, sent, waits)?;
         if !block_copies.is_empty() {
-            block_copies.merge(&scratch.plan.block_pointers);
+            block_copies.merge(&scratch.plan.launch_copies.pointers);
             for unmapped_pointer in &scratch.region.unmapped_pointers {
                 if let Some(block) = unmapped_pointer.block {
                     self.host.report_unmapped(function, unmapped_pointer.entry, unmapped_pointer.pointer, block);
@@ -151,7 +151,7 @@ impl Runtime {
         let spec = || self.host.function(function);
         let key = function as u64;
         let launch = || device.client().launch(queue, key, &spec, dims, scratch.block.finish());
-        let sent = if plan.watched {
+        let sent = if plan.profiling.is_watched {
             let dims = device.client().grid(key, &spec, dims);
             let launched = |notice: &mut Notice| *notice = Notice { queue, function, dims, ..*notice };
             device.notify(ProfilingEvent::LaunchStart, launched);
@@ -173,14 +173,14 @@ impl Runtime {
     fn settle_launch(issue: &Issue<'_>, scratch: &Scratch, sent: Result<()>, waits: bool) -> Result<()> {
         let (Issue { device, queue, .. }, plan) = (issue, &scratch.plan);
         let queue = *queue;
-        let waits = waits || device.checks_bounds;
+        let waits = waits || device.rules.checks_bounds;
         let moment = issue.filled(&plan.after, false);
         let waited = if waits && sent.is_ok() { device.wait_observed_since(queue, moment) } else { Ok(()) };
         // The failure of a region that crashes at once may be the answer to a later command.
         if sent.is_err() || waited.is_err() {
-            device.failed.note(plan);
+            device.launches.failed.note(plan);
         }
-        let is_over = device.checks_bounds && sent.is_ok() && waited.is_ok();
+        let is_over = device.rules.checks_bounds && sent.is_ok() && waited.is_ok();
         let checked = if is_over { issue.check_bounds(Some(scratch.region.function)) } else { Ok(()) };
         issue.settle(plan, Some(queue), false)?;
         sent.and(waited).and(checked).map_err(|error| error.queue(queue))
@@ -208,7 +208,7 @@ impl Runtime {
     /// Sends the commands for a compute construct's own data, before or after its launch.
     #[inline]
     fn data_of_construct(issue: &Issue<'_>, plan: &Plan, enter: bool, steps: &[Step]) -> Result<()> {
-        if !plan.watched {
+        if !plan.profiling.is_watched {
             return if steps.is_empty() { Ok(()) } else { issue.steps(steps, plan) };
         }
         let (start, end) = if enter {
@@ -219,11 +219,11 @@ impl Runtime {
         let reported = |notice: &mut Notice| (notice.queue, notice.implicit) = (issue.queue, true);
         issue.device.notify(start, reported);
         if enter {
-            issue.notify(&plan.begins);
+            issue.notify(&plan.profiling.begins);
         }
         let sent = issue.steps(steps, plan);
         if !enter {
-            issue.notify(&plan.ends);
+            issue.notify(&plan.profiling.ends);
         }
         issue.device.notify(end, reported);
         sent

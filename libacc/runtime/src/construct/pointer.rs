@@ -37,11 +37,11 @@ impl Mapping<'_, '_> {
             Kind::Attach => {
                 if let Some(id) = self.holder_of(host)? {
                     self.slot(i, self.translate(id, host).0);
-                    let before = self.region.attached.len();
+                    let before = self.region.attachments.held.len();
                     self.attach(id, host, bias)?;
                     if self.mode == Mode::Launch && !self.has_target_entry(i)? {
-                        let new = self.region.attached.get(before).copied();
-                        self.region.by_clause.extend(new);
+                        let new = self.region.attachments.held.get(before).copied();
+                        self.region.attachments.by_clause.extend(new);
                     }
                 }
             }
@@ -366,10 +366,10 @@ impl Mapping<'_, '_> {
             }
         };
         if held {
-            self.region.attached.push((id, offset));
+            self.region.attachments.held.push((id, offset));
         }
         if changed {
-            self.region.stored.push((id, offset));
+            self.region.attachments.stored.push((id, offset));
             if store {
                 self.plan.pointer(device, value);
             }

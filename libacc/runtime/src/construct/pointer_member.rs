@@ -58,7 +58,7 @@ impl Mapping<'_, '_> {
         }
         let counter = self.counter();
         for id in members {
-            self.region.pointer_members.push(self.state.table[id].clone());
+            self.region.members.replaced.push(self.state.table[id].clone());
             ConstructExit { state: self.state, plan: self.plan, counter }.remove(id, false);
         }
         Ok(())
@@ -69,7 +69,7 @@ impl Mapping<'_, '_> {
         let table = &mut self.state.table;
         let object = table[id].range();
         let inside = |member: &&Entry| object.start <= member.start && member.end <= object.start + object.len;
-        for member in self.region.pointer_members.iter().filter(inside) {
+        for member in self.region.members.replaced.iter().filter(inside) {
             table.members.add(member.range(), member.dynamic);
             let entry = &mut table[id];
             let device = entry.device().unwrap_or_default();
@@ -99,7 +99,7 @@ impl Mapping<'_, '_> {
         let entry = &table[id];
         if self.mode == Mode::Enter && !entry.is_static() && range.len < entry.len() {
             table.members.add(range, 1);
-            self.region.members.push(range);
+            self.region.members.counted.push(range);
         }
     }
 }

@@ -31,13 +31,13 @@ impl Mapping<'_, '_> {
     /// Makes sure that nothing is being copied to the program's bytes before the call itself reads them.
     #[inline]
     pub(super) fn before_reading(&self, range: HostRange) -> Result<(), Stop> {
-        if self.device.copies_out.is_empty() { Ok(()) } else { self.nothing_arrives(range) }
+        if self.device.shared.copies_out.is_empty() { Ok(()) } else { self.nothing_arrives(range) }
     }
 
     fn nothing_arrives(&self, range: HostRange) -> Result<(), Stop> {
         self.nothing_elsewhere(range)?;
         let mut queues = Vec::new();
-        self.device.copies_out.each_here(self.device.index, range, |one| {
+        self.device.shared.copies_out.each_here(self.device.index, range, |one| {
             // The program has to order what other threads have queued since.
             if !self.tried.waited.contains(&one.queue) && !self.passes(&one, range) {
                 queues.push(one.queue);
@@ -54,12 +54,12 @@ impl Mapping<'_, '_> {
     /// Makes the queue wait for this device's queues that still copy into a range. Returns whether there are any: then it
     /// can be read in the queue's order only.
     pub(super) fn after_pending_copies(&mut self, range: HostRange) -> Result<bool, Stop> {
-        if self.device.copies_out.is_empty() {
+        if self.device.shared.copies_out.is_empty() {
             return Ok(false);
         }
         self.nothing_elsewhere(range)?;
         let (mut certain, mut unknown, mut waits) = (false, Vec::new(), Vec::new());
-        self.device.copies_out.each_here(self.device.index, range, |one| {
+        self.device.shared.copies_out.each_here(self.device.index, range, |one| {
             // The program may set a small variable while the queue continues, so it is read at the call.
             if one.unknown || one.only_variables {
                 if !self.passes(&one, range) && !self.tried.waited.contains(&one.queue) {
@@ -68,12 +68,13 @@ impl Mapping<'_, '_> {
                 return;
             }
             certain = true;
-            if !self.queues.is_ordered_after(self.queue, one.queue, one.moment) && !self.plan.waits.contains(&one.queue)
+            if !self.queues.is_ordered_after(self.queue, one.queue, one.moment)
+                && !self.plan.order.waits.contains(&one.queue)
             {
                 waits.push(one.queue);
             }
         });
-        self.plan.waits.extend(waits);
+        self.plan.order.waits.extend(waits);
         if unknown.is_empty() { Ok(certain) } else { Err(Stop::Wait(unknown)) }
     }
 
@@ -82,7 +83,7 @@ impl Mapping<'_, '_> {
         if self.tried.waited_elsewhere {
             return Ok(());
         }
-        let elsewhere = self.device.copies_out.elsewhere(Some(self.device.index), range);
+        let elsewhere = self.device.shared.copies_out.elsewhere(Some(self.device.index), range);
         if elsewhere.is_empty() {
             return Ok(());
         }

@@ -21,28 +21,56 @@ pub(crate) struct Region {
     /// The function that it launches.
     pub(crate) function: usize,
     pub(crate) mapped: Vec<Mapped>,
-    /// Pointers that it attached: entry and offset.
-    pub(crate) attached: Vec<(EntryId, usize)>,
-    /// Attachments that `attach` clauses of a compute construct name.
-    pub(crate) by_clause: Vec<(EntryId, usize)>,
-    /// Pointers that it was the first to store.
-    pub(crate) stored: Vec<(EntryId, usize)>,
+    pub(crate) attachments: Attachments,
     /// Entries for several components of one array, which it has made present as one.
     pub(crate) joined: Vec<EntryId>,
     /// Blocks for one launch.
     pub(crate) temporaries: Vec<DevicePtr>,
-    /// Entries that an object of the construct has replaced.
-    pub(crate) pointer_members: Vec<Entry>,
-    /// Members for which it has counted a structure.
-    pub(crate) members: Vec<HostRange>,
+    pub(crate) members: Members,
     /// Small variables that are copied both ways.
     pub(crate) write_backs: Vec<Use>,
     /// Variables that are copied in one block.
     pub(crate) together: ScalarBlock,
-    /// Blocks of members of absent objects.
-    pub(super) objects: Vec<Object>,
     /// Pointers to memory that is not present.
     pub(crate) unmapped_pointers: Vec<UnmappedPointer>,
+}
+
+/// The pointers that a construct attached: entries and offsets.
+#[derive(Default)]
+pub(crate) struct Attachments {
+    /// All of them.
+    pub(crate) held: Vec<(EntryId, usize)>,
+    /// Those that `attach` clauses of a compute construct name.
+    pub(crate) by_clause: Vec<(EntryId, usize)>,
+    /// Pointers that the construct was the first to store.
+    pub(crate) stored: Vec<(EntryId, usize)>,
+}
+
+impl Attachments {
+    fn clear(&mut self) {
+        self.held.clear();
+        self.by_clause.clear();
+        self.stored.clear();
+    }
+}
+
+/// The members of structures and objects that a construct handles apart from these.
+#[derive(Default)]
+pub(crate) struct Members {
+    /// Entries that an object of the construct has replaced.
+    pub(crate) replaced: Vec<Entry>,
+    /// Members for which it has counted a structure.
+    pub(crate) counted: Vec<HostRange>,
+    /// Blocks of members of absent objects.
+    pub(super) objects: Vec<Object>,
+}
+
+impl Members {
+    fn clear(&mut self) {
+        self.replaced.clear();
+        self.counted.clear();
+        self.objects.clear();
+    }
 }
 
 /// An entry that a construct holds.
@@ -71,16 +99,12 @@ pub(crate) struct Scratch {
 impl Region {
     pub(super) fn clear(&mut self) {
         self.mapped.clear();
-        self.attached.clear();
-        self.by_clause.clear();
-        self.stored.clear();
+        self.attachments.clear();
         self.joined.clear();
         self.temporaries.clear();
-        self.pointer_members.clear();
         self.members.clear();
         self.write_backs.clear();
         self.together.clear();
-        self.objects.clear();
         self.unmapped_pointers.clear();
     }
 }

@@ -42,7 +42,7 @@ impl Mapping<'_, '_> {
     pub(super) fn take_scalars_along(&mut self) -> Result<bool, Stop> {
         if self.mode != Mode::Launch
             || self.queue != QueueId::SYNC
-            || self.device.maps_unmapped
+            || self.device.rules.maps_unmapped
             || !self.entries.kinds.iter().any(|kind| Kind::is_plain_both_ways(*kind))
         {
             return Ok(false);
@@ -51,7 +51,7 @@ impl Mapping<'_, '_> {
         let scalars = self.names.scalars();
         if scalars.len == 0
             || !self.names.are_plain()
-            || !self.device.copies_out.is_empty()
+            || !self.device.shared.copies_out.is_empty()
             || !self.state.links.is_empty()
         {
             return Ok(false);

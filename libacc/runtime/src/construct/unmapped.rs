@@ -29,13 +29,13 @@ impl Mapping<'_, '_> {
     /// Whether absent memory can be copied for regions: then `present` is no error, and an update has no effect.
     pub(super) fn is_lendable(&self, range: HostRange) -> bool {
         let holds = |block: HostRange| range.len <= (block.start + block.len).saturating_sub(range.start);
-        self.device.maps_unmapped && self.host.block_of(range.start).is_some_and(holds)
+        self.device.rules.maps_unmapped && self.host.block_of(range.start).is_some_and(holds)
     }
 
     /// Returns the pointer in a variable of the program that a clause names as a whole, if it is to be followed: the setting requires that,
     /// and it points into a block, or to present data.
     pub(super) fn followed(&self, range: HostRange) -> Option<usize> {
-        if !self.device.maps_unmapped || self.mode != Mode::Launch || range.len != size_of::<usize>() {
+        if !self.device.rules.maps_unmapped || self.mode != Mode::Launch || range.len != size_of::<usize>() {
             return None;
         }
         match self.pointee(self.read_pointer(range.start)) {
@@ -59,7 +59,7 @@ impl Mapping<'_, '_> {
         self.settle_references()?;
         for k in 0..self.region.unmapped_pointers.len() {
             let UnmappedPointer { entry, pointer, form, .. } = self.region.unmapped_pointers[k];
-            let lends = self.device.maps_unmapped && form != Form::Other;
+            let lends = self.device.rules.maps_unmapped && form != Form::Other;
             let copied = if lends { self.copy_block(k, pointer)? } else { None };
             match (form, copied) {
                 (Form::Slot, Some(id)) => {
@@ -107,24 +107,24 @@ impl Mapping<'_, '_> {
         let space = self.allocate_for(HostRange { start: block.start - ahead, len: ahead + block.len })?;
         let device = space.offset(ahead as u64);
         self.create(device, Backing::Block(space), block, NOTHING)?;
-        self.plan.block_copies.push(BlockCopy { block, device });
+        self.plan.launch_copies.blocks.push(BlockCopy { block, device });
         self.region.unmapped_pointers[k].block = Some(block);
         Ok(self.state.table.find_byte(inside))
     }
 
     /// Records pointers of the construct that lie in copied blocks: the device's copy holds other addresses, which must not be copied back.
     pub(super) fn note_block_pointers(&mut self) {
-        for block_copy in &self.plan.block_copies {
+        for block_copy in &self.plan.launch_copies.blocks {
             if let Found::Whole(id) = self.state.table.find(block_copy.block.start, block_copy.block.len) {
                 let entry = &self.state.table[id];
-                self.plan.block_pointers.extend(entry.attachments.iter().map(|held| entry.start + held.offset));
+                self.plan.launch_copies.pointers.extend(entry.attachments.iter().map(|held| entry.start + held.offset));
             }
         }
     }
 
     fn block_holding(&self, address: usize) -> Option<HostRange> {
         let holds = |block: &HostRange| address.wrapping_sub(block.start) < block.len;
-        self.plan.block_copies.iter().map(|block_copy| block_copy.block).find(holds)
+        self.plan.launch_copies.blocks.iter().map(|block_copy| block_copy.block).find(holds)
     }
 }
 

@@ -186,6 +186,6 @@ impl super::map::Mapping<'_, '_> {
             return Error::about(ErrorCode::NotPresent, range, "not present", more)
                 .remedy("name what the pointer points to: write p[0:n] in place of p");
         }
-        not_present_in_clause(range, &self.state.table, self.device.maps_unmapped)
+        not_present_in_clause(range, &self.state.table, self.device.rules.maps_unmapped)
     }
 }

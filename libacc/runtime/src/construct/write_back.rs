@@ -119,7 +119,7 @@ impl Mapping<'_, '_> {
             let chain = write_back.map(|write_back| write_back.send(value, changes, new, effect));
             if let Some(WriteBack { device: src, .. }) = passed_on {
                 self.plan.before.push(Step::Copy { dst: device, src, len: range.len as u64 });
-                self.plan.frees.push(src);
+                self.plan.releases.blocks.push(src);
             } else if !stays {
                 self.plan.bytes(device, &value[..range.len]);
             }

@@ -4,12 +4,13 @@
 //! It only decides. Mapping and unmapping may wait for another node: the caller does them without the device's lock, reports
 //! the result, and asks again.
 
+use super::free_blocks::{Free, FreeBlocks};
 use super::guards::{self, GuardedBlock, Guards, Placement};
 use super::range::Range;
 use super::slabs::Slabs;
 use crate::queues::{After, Queues};
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Blocks start at and are multiples of this, as `cudaMalloc`'s.
 const GRANULE: u64 = 256;
@@ -78,9 +79,7 @@ pub(crate) struct Allocator {
     mapped: u64,
     /// Bytes that threads are mapping.
     growing: u64,
-    free_bytes: u64,
-    free: BTreeMap<u64, Free>,
-    by_len: BTreeSet<(u64, u64)>,
+    free: FreeBlocks,
     used: BTreeMap<u64, Used>,
     /// Address ranges whose memory was returned.
     retired: Vec<Retired>,
@@ -90,12 +89,6 @@ pub(crate) struct Allocator {
     guards: Option<Guards>,
     /// The number of blocks taken so far.
     serial: u64,
-}
-
-#[derive(Clone, Copy)]
-struct Free {
-    len: u64,
-    after: After,
 }
 
 struct Used {
@@ -168,7 +161,7 @@ impl Allocator {
             Some((start, after)) if queues.clear(queue, after) => (start, after),
             // Another queue still uses that memory: more memory is better than queues that wait for each other.
             Some(found) => {
-                if self.free_bytes.saturating_add(len) <= self.slack() && refused.is_none() {
+                if self.free.bytes().saturating_add(len) <= self.slack() && refused.is_none() {
                     self.grow(len, queues)?;
                 }
                 found
@@ -248,7 +241,7 @@ impl Allocator {
         if let Some(slabs) = &self.slabs {
             return slabs.hold(address);
         }
-        let first = [self.used.keys().next(), self.free.keys().next()].into_iter().flatten().min();
+        let first = [self.used.keys().next(), self.free.first()].into_iter().flatten().min();
         address < self.top && first.is_some_and(|low| *low <= address)
     }
 
@@ -292,18 +285,17 @@ impl Allocator {
 
     /// Bytes that could be handed out without mapping more.
     pub(crate) fn free_bytes(&self) -> u64 {
-        self.free_bytes
+        self.free.bytes()
     }
 
     /// Returns the ranges to return to the device, if more memory is idle than is worth keeping: see
     /// [`Blocked::Shrink`].
     pub(crate) fn trim(&mut self, queues: &Queues) -> Vec<Range> {
         let mut ranges = Vec::new();
-        while self.free_bytes > self.slack() {
-            let Some((start, range)) = self.by_len.iter().rev().take(POLLS).find_map(|(len, start)| {
-                let free = self.free.get(start)?;
-                let pages = self.returnable(*start, *len)?;
-                queues.clear(QueueId::SYNC, free.after).then_some((*start, pages))
+        while self.free.bytes() > self.slack() {
+            let Some((start, range)) = self.free.longest_first().take(POLLS).find_map(|(start, free)| {
+                let pages = self.returnable(start, free.len)?;
+                queues.clear(QueueId::SYNC, free.after).then_some((start, pages))
             }) else {
                 break;
             };
@@ -356,12 +348,7 @@ impl Allocator {
     /// Panics if blocks overlap or the sums are wrong.
     #[cfg(test)]
     pub(crate) fn check_invariants(&self) {
-        let mut all: Vec<(u64, u64)> = self.free.iter().map(|(start, free)| (*start, free.len)).collect();
-        assert_eq!(
-            self.by_len.iter().map(|(len, start)| (*start, *len)).collect::<BTreeSet<_>>(),
-            all.iter().copied().collect()
-        );
-        assert_eq!(self.free_bytes, all.iter().map(|(_, len)| len).sum::<u64>());
+        let mut all = self.free.check_invariants();
         all.extend(self.used.values().map(|used| (used.memory.start.0, used.memory.len)));
         assert!(
             self.used.iter().all(|(start, used)| used.memory.start.0 <= *start && used.bytes <= used.len_from(*start))
@@ -395,12 +382,12 @@ impl Allocator {
     /// Returns the best free block: the smallest that `queue` may use at once, else the smallest.
     fn fitting(&self, len: u64, queue: QueueId, queues: &Queues) -> Option<(u64, After)> {
         let mut first = None;
-        for (_, start) in self.by_len.range((len, 0)..(self.longest(len), 0)).take(POLLS) {
+        for start in self.free.of_len(len..self.longest(len)).take(POLLS) {
             let after = self.free.get(start)?.after;
             if queues.clear(queue, after) {
-                return Some((*start, after));
+                return Some((start, after));
             }
-            first.get_or_insert((*start, after));
+            first.get_or_insert((start, after));
         }
         first
     }
@@ -495,9 +482,11 @@ impl Allocator {
         queues: &Queues,
     ) -> Result<(u64, After), Blocked> {
         // Neighbours that wait for different moments, as one block that waits for all of them.
-        self.join_all();
-        if let Some((_, start)) = self.by_len.range((len, 0)..(self.longest(len), 0)).next() {
-            return Ok((*start, self.free[start].after));
+        let Self { free, guards, slabs, .. } = self;
+        free.join_all(|address| is_border(guards.as_ref(), slabs.as_ref(), address));
+        let lengths = len..self.longest(len);
+        if let Some((start, free)) = self.free.of_len(lengths).find_map(|start| Some((start, self.free.get(start)?))) {
+            return Ok((start, free.after));
         }
         if refused.is_some() && self.retired.iter().any(|range| !queues.passed(range.after)) {
             // Memory that the device lacks may be about to be unmapped.
@@ -507,7 +496,7 @@ impl Allocator {
         let pages: Vec<_> = self
             .free
             .iter()
-            .filter_map(|(start, free)| Some((*start, self.returnable(*start, free.len)?, free.after)))
+            .filter_map(|(start, free)| Some((start, self.returnable(start, free.len)?, free.after)))
             .collect();
         let idle: u64 = pages.iter().map(|(_, (_, len), _)| len).sum();
         let space = if refused.is_some() { 0 } else { self.capacity - self.mapped };
@@ -523,40 +512,15 @@ impl Allocator {
         Err(Blocked::Shrink(pages.into_iter().map(|(start, range, _)| self.take_pages(start, range)).collect()))
     }
 
-    fn join_all(&mut self) {
-        let all: Vec<_> = std::mem::take(&mut self.free).into_iter().collect();
-        self.by_len.clear();
-        self.free_bytes = 0;
-        let mut joined: Option<(u64, Free)> = None;
-        for (start, free) in all {
-            match &mut joined {
-                Some((first, sum)) if *first + sum.len == start && !self.is_border(start) => {
-                    sum.len += free.len;
-                    let moment = sum.after.moment.max(free.after.moment);
-                    let queue = if sum.after.queue == free.after.queue { free.after.queue } else { None };
-                    sum.after = After { queue, moment };
-                }
-                _ => {
-                    if let Some((start, free)) = joined.replace((start, free)) {
-                        self.put_free(start, free);
-                    }
-                }
-            }
-        }
-        if let Some((start, free)) = joined {
-            self.put_free(start, free);
-        }
-    }
-
     /// Takes whole pages out of the free block at `start`, to be unmapped.
     fn take_pages(&mut self, start: u64, (from, len): (u64, u64)) -> Range {
-        if let Some(free) = self.take_free(start) {
+        if let Some(free) = self.free.take(start) {
             let (head, tail) = (from - start, start + free.len - (from + len));
             if head > 0 {
-                self.put_free(start, Free { len: head, after: free.after });
+                self.free.put(start, Free { len: head, after: free.after });
             }
             if tail > 0 {
-                self.put_free(from + len, Free { len: tail, after: free.after });
+                self.free.put(from + len, Free { len: tail, after: free.after });
             }
         }
         Range { start: DevicePtr(from), len }
@@ -564,9 +528,9 @@ impl Allocator {
 
     /// Takes `len` bytes from the free block at `start`.
     fn carve(&mut self, start: u64, len: u64, ahead: u64, BlockRequest { bytes, purpose, host }: BlockRequest) {
-        let Some(free) = self.take_free(start) else { return };
+        let Some(free) = self.free.take(start) else { return };
         if free.len > len {
-            self.put_free(start + len, Free { len: free.len - len, after: free.after });
+            self.free.put(start + len, Free { len: free.len - len, after: free.after });
         }
         self.serial += 1;
         let memory = Range { start: DevicePtr(start), len };
@@ -574,29 +538,10 @@ impl Allocator {
         self.used.insert(start + ahead, used);
     }
 
-    /// Adds a free block, joined with neighbours that wait for the same. Returns its start then.
-    fn insert_free(&mut self, mut start: u64, mut free: Free) -> u64 {
-        let joins = |a: After, b: After| a.queue == b.queue && (a == After::NOTHING) == (b == After::NOTHING);
-        if let Some((before, left)) = self.free.range(..start).next_back().map(|(s, f)| (*s, *f))
-            && before + left.len == start
-            && !self.is_border(start)
-            && joins(left.after, free.after)
-        {
-            self.take_free(before);
-            start = before;
-            free.len += left.len;
-            free.after.moment = free.after.moment.max(left.after.moment);
-        }
-        if let Some(right) = self.free.get(&(start + free.len)).copied()
-            && !self.is_border(start + free.len)
-            && joins(right.after, free.after)
-        {
-            self.take_free(start + free.len);
-            free.len += right.len;
-            free.after.moment = free.after.moment.max(right.after.moment);
-        }
-        self.put_free(start, free);
-        start
+    /// Adds a free block, joined with its neighbours if that is possible. Returns its start then.
+    fn insert_free(&mut self, start: u64, block: Free) -> u64 {
+        let Self { free, guards, slabs, .. } = self;
+        free.insert(start, block, |address| is_border(guards.as_ref(), slabs.as_ref(), address))
     }
 
     /// Returns the part of a free block that can be returned to the device.
@@ -605,24 +550,6 @@ impl Allocator {
             Some(slabs) => slabs.is_one(start, len).then_some((start, len)),
             None => whole_pages(start, len, self.page()),
         }
-    }
-
-    /// Whether no block extends beyond this address: another slab begins here, or a block with pages of its own.
-    fn is_border(&self, address: u64) -> bool {
-        self.guards.is_some() || self.slabs.as_ref().is_some_and(|slabs| slabs.begins_at(address))
-    }
-
-    fn put_free(&mut self, start: u64, free: Free) {
-        self.free_bytes += free.len;
-        self.by_len.insert((free.len, start));
-        self.free.insert(start, free);
-    }
-
-    fn take_free(&mut self, start: u64) -> Option<Free> {
-        let free = self.free.remove(&start)?;
-        self.by_len.remove(&(free.len, start));
-        self.free_bytes -= free.len;
-        Some(free)
     }
 
     fn no_memory(&self, bytes: u64, refused: Option<&Error>) -> Error {
@@ -645,12 +572,17 @@ impl Allocator {
                 held(Purpose::Data),
                 held(Purpose::Malloc),
                 held(Purpose::Arguments),
-                self.free_bytes
+                self.free.bytes()
             ),
         )
         .remedy_if(remedy)
         .remedy("end data regions earlier, free what is not needed, or use more devices")
     }
+}
+
+/// Whether no block extends beyond this address: another slab begins here, or a block with pages of its own.
+fn is_border(guards: Option<&Guards>, slabs: Option<&Slabs>, address: u64) -> bool {
+    guards.is_some() || slabs.is_some_and(|slabs| slabs.begins_at(address))
 }
 
 /// The part of a block that consists of whole pages.

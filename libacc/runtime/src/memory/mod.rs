@@ -1,6 +1,7 @@
 //! Device memory, allocated on the program's side so that an allocation costs no round trip.
 
 mod allocator;
+mod free_blocks;
 mod guards;
 mod range;
 mod slabs;

@@ -187,7 +187,7 @@ impl Runtime {
     fn copy_here(&self, dst: usize, src: usize, bytes: usize) -> Result<()> {
         for start in [src, dst] {
             let arriving =
-                self.devices.first().map(|any| any.copies_out.elsewhere(None, HostRange { start, len: bytes }));
+                self.devices.first().map(|any| any.shared.copies_out.elsewhere(None, HostRange { start, len: bytes }));
             let arriving = arriving.unwrap_or_default();
             arriving.iter().try_for_each(|(device, one)| self.devices[*device].wait_observed(one.queue))?;
         }
@@ -280,12 +280,17 @@ impl Runtime {
                     device.place(Error::new(ErrorCode::InvalidArgument, cause).remedy("call acc_unmap_data before"))
                 );
             }
-            plan.frees.push(block);
-            if plan.watched {
+            plan.releases.blocks.push(block);
+            if plan.profiling.is_watched {
                 let bytes = state.memory.holders(block).0;
-                plan.ends.push(ProfilingRecord { what: ProfilingEvent::Free, host: 0, address: block, bytes });
+                plan.profiling.ends.push(ProfilingRecord {
+                    what: ProfilingEvent::Free,
+                    host: 0,
+                    address: block,
+                    bytes,
+                });
             }
-            plan.frees_shared = true;
+            plan.releases.are_shared = true;
         }
         self.finish(device, QueueId::SYNC, plan)
     }

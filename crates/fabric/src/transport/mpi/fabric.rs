@@ -313,8 +313,9 @@ impl Shared {
         while exposed.len() < receive_buffer
             && let Some(part) = state.streams.next_exposed()
         {
-            let bytes =
-                state.bytes_of(&part).ok_or_else(|| io::Error::other("a lane has lent what it does not have"))?;
+            let bytes = state
+                .bytes_of(&part)
+                .ok_or_else(|| io::Error::other("a lane has exposed memory that it does not have"))?;
             exposed.push((part, bytes));
         }
         while messages.len() < space

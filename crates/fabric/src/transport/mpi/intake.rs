@@ -2,8 +2,8 @@
 //! the table on another core moves a dozen cache lines there and back. So short writes bypass the table.
 
 use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
+use super::send_queue::QUEUE_MAX;
 use super::slots::{BYTES_MAX, Slots};
-use super::streams::QUEUE_MAX;
 use accord_types::short_lock::ShortLock;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -192,7 +192,7 @@ struct Sending {
 enum SentBytes {
     Message(Vec<u8>),
     Short(ShortBuffer),
-    Lent(u64),
+    Exposed(u64),
 }
 
 struct Receiving {
@@ -280,7 +280,7 @@ impl MpiWorld {
             match self.sends.swap_remove(at).what {
                 SentBytes::Message(message) => spare::done(message),
                 SentBytes::Short(short) => self.short.give_back(short),
-                SentBytes::Lent(id) => self.exposed_sent.push_back(id),
+                SentBytes::Exposed(id) => self.exposed_sent.push_back(id),
             }
         }
     }
@@ -323,16 +323,16 @@ impl World for MpiWorld {
         if !bytes.enter() {
             return Err(lost_device("send from"));
         }
-        self.begin_send(to, tag, (bytes.as_ptr(), bytes.len()), SentBytes::Lent(id))
+        self.begin_send(to, tag, (bytes.as_ptr(), bytes.len()), SentBytes::Exposed(id))
     }
 
     fn sending(&self) -> (usize, usize) {
-        let exposed = self.sends.iter().filter(|sending| matches!(sending.what, SentBytes::Lent(_)));
+        let exposed = self.sends.iter().filter(|sending| matches!(sending.what, SentBytes::Exposed(_)));
         (self.sends.len(), exposed.count())
     }
 
     fn moves_exposed(&self) -> bool {
-        let sends = self.sends.iter().any(|sending| matches!(sending.what, SentBytes::Lent(_)));
+        let sends = self.sends.iter().any(|sending| matches!(sending.what, SentBytes::Exposed(_)));
         sends || self.receives.iter().any(|receive| !receive.done && matches!(receive.into, Into::Room(_)))
     }
 

@@ -88,10 +88,34 @@ pub(super) struct Posted {
     /// The lane that posted the receive.
     pub(super) lane: LaneKey,
     pub(super) len: u64,
-    /// Whether MPI is writing into the buffer.
-    pub(super) is_written: bool,
-    /// Whether the owner has given up the receive.
-    pub(super) is_abandoned: bool,
+    pub(super) state: ReceiveState,
+}
+
+/// The state of a posted receive, from its posting to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReceiveState {
+    /// No message has arrived.
+    Posted,
+    /// No message has arrived, and the owner has given up the receive.
+    Abandoned,
+    /// MPI is writing into the owner's buffer.
+    Receiving,
+    /// MPI is writing the message elsewhere, to be discarded.
+    Discarding,
+}
+
+impl Posted {
+    /// Whether a message has arrived, which MPI is writing.
+    pub(super) fn is_written(&self) -> bool {
+        matches!(self.state, ReceiveState::Receiving | ReceiveState::Discarding)
+    }
+
+    /// Gives up the receive, unless its message has arrived.
+    pub(super) fn abandon(&mut self) {
+        if self.state == ReceiveState::Posted {
+            self.state = ReceiveState::Abandoned;
+        }
+    }
 }
 
 impl Default for PostedReceives {
@@ -106,16 +130,16 @@ impl PostedReceives {
     pub(super) fn add(&mut self, lane: LaneKey, len: u64) -> Option<(u64, u16)> {
         let tag = self.tags.pop()?;
         self.ids += 1;
-        let posted = Posted { id: self.ids, lane, len, is_written: false, is_abandoned: false };
+        let posted = Posted { id: self.ids, lane, len, state: ReceiveState::Posted };
         self.receives.insert(tag, posted);
         Some((self.ids, tag))
     }
 
     /// Ends a receive and gives the buffer back to its owner.
     pub(super) fn end(&mut self, tag: u16, filled: bool) {
-        let Some(Posted { id, is_abandoned, .. }) = self.receives.remove(&tag) else { return };
+        let Some(Posted { id, state, .. }) = self.receives.remove(&tag) else { return };
         self.tags.push(tag);
-        self.ended.push((id, filled && !is_abandoned));
+        self.ended.push((id, filled && state == ReceiveState::Receiving));
     }
 
     /// Ends the receives for which `which` holds.
@@ -130,12 +154,12 @@ impl PostedReceives {
 
     /// Ends the lane's receives that MPI is not writing, because the peer sends no more messages.
     pub(super) fn lane_finished(&mut self, key: LaneKey) {
-        self.end_all(|posted| posted.lane == key && !posted.is_written);
+        self.end_all(|posted| posted.lane == key && !posted.is_written());
     }
 
     /// Ends all receives that MPI is not writing, because every rank has disconnected.
     pub(super) fn world_ended(&mut self) {
-        self.end_all(|posted| !posted.is_written);
+        self.end_all(|posted| !posted.is_written());
     }
 
     /// Ends all receives, because the thread no longer calls MPI.

@@ -13,16 +13,10 @@ use super::exposed_buffers::{ExposedBuffer, ExposedBuffers, ReaderBuffer};
 use super::forwarding::Forwarding;
 use super::message::{HEADER_LEN, Header, LANDED, LaneKey, MessageKind};
 use super::posted_receives::{Completions, PostedReceives};
-use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN as CHUNK_HEADER_LEN};
+use super::send_queue::SendQueue;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
 
-/// Most bytes that a lane has queued to send.
-pub(super) const QUEUE_MAX: usize = 2 << 20;
-/// A chunk with its header fits, so that sending a small copy does not block.
-const _: () = assert!(QUEUE_MAX > CHUNK_HEADER_LEN + CHUNK_MAX);
-/// Free bytes from which on a blocked writer is woken.
-const WAKE_SPACE: usize = QUEUE_MAX / 4;
 /// Most lanes of a rank.
 pub(super) const LANES_MAX: usize = 16 << 10;
 /// Most lanes opened by other ranks and not accepted yet.
@@ -55,15 +49,21 @@ pub struct Streams {
     opened: VecDeque<LaneKey>,
     /// Lanes whose reader or writer must be woken.
     woken: BTreeSet<LaneKey>,
-    /// The lane whose message was just received and may be forwarded.
-    passable: Option<LaneKey>,
-    /// The lane whose message was just received and may move to the reader's mailbox.
-    handable: Option<LaneKey>,
+    shortcuts: Shortcuts,
     exposures: ExposedBuffers,
     posted: PostedReceives,
     completions: Completions,
     numbers: u32,
     until_sweep: u32,
+}
+
+/// The lanes whose messages were just received and may bypass their inboxes.
+#[derive(Debug, Default)]
+struct Shortcuts {
+    /// The message may be forwarded to another lane.
+    forward: Option<LaneKey>,
+    /// The message may move to the reader's mailbox.
+    hand_over: Option<LaneKey>,
 }
 
 /// The next item for a reader.
@@ -82,17 +82,15 @@ pub enum Next {
 #[derive(Debug, Default)]
 struct Stream {
     outflow: Outflow,
-    /// Messages to send, with space for their headers.
-    queue: VecDeque<Vec<u8>>,
-    queued: usize,
+    queue: SendQueue,
     in_turn: bool,
     finish: Finish,
     /// Whether the peer reads no more.
     unread: bool,
     /// Received messages to read.
     inbox: VecDeque<Vec<u8>>,
-    lending: ExposedBuffer,
-    borrowing: ReaderBuffer,
+    exposed: ExposedBuffer,
+    reader: ReaderBuffer,
     /// Sends to posted receives that were not passed to MPI yet.
     posting: u32,
     passing: Forwarding,
@@ -122,8 +120,7 @@ impl Default for Streams {
             turns: VecDeque::new(),
             opened: VecDeque::new(),
             woken: BTreeSet::new(),
-            passable: None,
-            handable: None,
+            shortcuts: Shortcuts::default(),
             exposures: ExposedBuffers::default(),
             posted: PostedReceives::default(),
             completions: Completions::default(),
@@ -184,7 +181,7 @@ impl Streams {
             self.credits.take(key, cost(message.len() - HEADER_LEN));
             return Next::Message(message);
         }
-        match (lane.finished, lane.borrowing.offered) {
+        match (lane.finished, lane.reader.offered) {
             (true, _) => Next::End,
             (false, 0) => Next::Nothing,
             (false, offered) => {
@@ -196,8 +193,7 @@ impl Streams {
 
     /// Whether [`Streams::next`] would return an item or the end.
     pub fn is_readable(&self, key: LaneKey) -> bool {
-        let finds =
-            |lane: &Stream| lane.closed || lane.finished || !lane.inbox.is_empty() || lane.borrowing.is_offered();
+        let finds = |lane: &Stream| lane.closed || lane.finished || !lane.inbox.is_empty() || lane.reader.is_offered();
         self.lanes.get(&key).is_none_or(finds)
     }
 
@@ -218,7 +214,7 @@ impl Streams {
             return;
         }
         lane.inbox.clear();
-        lane.lending.withdraw();
+        lane.exposed.withdraw();
         self.credits.remove(key);
         // Closing does not wait for a peer, which may be stopped.
         self.completions.end(Some(key));
@@ -272,7 +268,7 @@ impl Streams {
         let Some(lane) = self.lanes.get_mut(&key) else { return Ok(()) };
         match header.kind {
             MessageKind::Data => {
-                if lane.finished || !lane.borrowing.allows_later_messages() {
+                if lane.finished || !lane.reader.allows_later_messages() {
                     return Err(io::Error::new(ErrorKind::InvalidData, "bytes came after the last ones"));
                 }
                 if !lane.closed {
@@ -281,11 +277,11 @@ impl Streams {
                     lane.inbox.push_back(message);
                     let (is_next, passes) = (lane.inbox.len() == 1, lane.passing.comes(bytes));
                     if is_next && passes {
-                        self.passable = Some(key);
+                        self.shortcuts.forward = Some(key);
                         return Ok(());
                     }
                     if is_next && self.may_hand_over(key, bytes) {
-                        self.woken.extend(self.handable.replace(key));
+                        self.woken.extend(self.shortcuts.hand_over.replace(key));
                         return Ok(());
                     }
                 }
@@ -297,11 +293,10 @@ impl Streams {
             }
             kind => {
                 lane.finished = true;
-                let is_written = lane.borrowing.is_written();
+                let is_written = lane.reader.is_written();
                 if kind == MessageKind::Close {
                     lane.unread = true;
                     lane.queue.clear();
-                    lane.queued = 0;
                     self.take_turn(key);
                 }
                 // Requested bytes were sent before the end, but MPI may still be writing them.
@@ -338,9 +333,8 @@ impl Streams {
         let lane = self.lanes.get_mut(&key)?;
         lane.in_turn = false;
         let header = |kind, value| Header { kind, by_opener: key.opened_here, number: key.number, value, tag: 0 };
-        if let Some(first) = lane.queue.front() {
-            let bytes = first.len() - HEADER_LEN;
-            if lane.outflow.asks(lane.queued as u64 + cost(0) * lane.queue.len() as u64) {
+        if let Some(bytes) = lane.queue.next_bytes() {
+            if lane.outflow.asks(lane.queue.bytes() as u64 + cost(0) * lane.queue.len() as u64) {
                 lane.in_turn = true;
                 self.turns.push_back(key);
                 return Some(header(MessageKind::Want, 0).encode().to_vec());
@@ -348,11 +342,10 @@ impl Streams {
             if !lane.outflow.may_send(cost(bytes)) {
                 return None;
             }
-            let mut message = lane.queue.pop_front()?;
             lane.outflow.send(cost(bytes));
-            let had_space = lane.queued <= QUEUE_MAX - WAKE_SPACE;
-            lane.queued -= bytes;
-            if !had_space && lane.queued <= QUEUE_MAX - WAKE_SPACE {
+            let had_space = lane.queue.has_space();
+            let mut message = lane.queue.pop()?;
+            if !had_space && lane.queue.has_space() {
                 self.woken.insert(key);
             }
             message[..HEADER_LEN].copy_from_slice(&header(MessageKind::Data, bytes as u64).encode());
@@ -360,7 +353,7 @@ impl Streams {
             self.count_to_sweep();
             return Some(message);
         }
-        if let Some(len) = lane.lending.say() {
+        if let Some(len) = lane.exposed.say() {
             return Some(header(MessageKind::Offer, len).encode().to_vec());
         }
         // Requested bytes precede the end.
@@ -400,7 +393,6 @@ impl Streams {
             lane.finished = true;
             lane.unread = true;
             lane.queue.clear();
-            lane.queued = 0;
             self.woken.insert(*key);
         }
         self.notes.clear();
@@ -410,7 +402,7 @@ impl Streams {
 
     /// Returns the lanes whose waiters must be woken, since the last call.
     pub fn take_woken(&mut self) -> BTreeSet<LaneKey> {
-        self.woken.extend(self.handable.take());
+        self.woken.extend(self.shortcuts.hand_over.take());
         std::mem::take(&mut self.woken)
     }
 
@@ -431,7 +423,7 @@ impl Streams {
 
     fn take_turn(&mut self, key: LaneKey) {
         if let Some(lane) = self.lanes.get_mut(&key)
-            && (!lane.queue.is_empty() || lane.finish == Finish::Asked || lane.lending.is_unsaid())
+            && (!lane.queue.is_empty() || lane.finish == Finish::Asked || lane.exposed.is_unsaid())
             && !std::mem::replace(&mut lane.in_turn, true)
         {
             self.turns.push_back(key);

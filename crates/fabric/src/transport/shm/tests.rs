@@ -70,7 +70,7 @@ proptest! {
         steps in prop::collection::vec((0..7usize, any::<bool>(), prop_oneof![0..600u64, any::<u64>()], prop_oneof![0..90usize, 0..90_000usize]), 1..60),
     ) {
         const WORDS: [HeaderWord; 7] =
-            [HeaderWord::Written, HeaderWord::Read, HeaderWord::ReaderSleeps, HeaderWord::WriterSleeps, HeaderWord::Finished, HeaderWord::Unread, HeaderWord::Lent];
+            [HeaderWord::Written, HeaderWord::Read, HeaderWord::ReaderSleeps, HeaderWord::WriterSleeps, HeaderWord::Finished, HeaderWord::Unread, HeaderWord::Exposed];
         let (attacker, victim) = two();
         let mut bytes = vec![0; 90_000];
         for (word, up, value, len) in steps {

@@ -13,7 +13,7 @@ pub(super) const WINDOW_MAX: usize = SPACE / 2;
 impl Shm {
     /// Announces to the other end that this side exposes bytes in place. The peer then sends long runs in one piece, not in chunks.
     pub(in crate::transport) fn will_expose(&self) {
-        self.set(self.incoming, HeaderWord::Lent, 1);
+        self.set(self.incoming, HeaderWord::Exposed, 1);
     }
 
     /// Blocks for the first byte, then reads all available bytes that fit, because each forwarded piece has a cost. Returns 0

@@ -38,7 +38,7 @@ impl<W: Clone> Machine<W> {
         let mut asked = PositionQueries { positions, ..PositionQueries::default() };
         if !open.is_empty() {
             let payload = payload(&open);
-            self.flush.wait(now);
+            self.unsent.flush.wait(now);
             asked.replies.push(self.ask(|ticket| Command::Test { ticket }, &[&payload], waker, now)?);
         }
         Ok(asked)
@@ -68,7 +68,7 @@ impl<W: Clone> Machine<W> {
             asked.replies.push(self.ask(|ticket| Command::Wait { ticket }, &[&payload], waker, now)?);
         }
         if !asked.replies.is_empty() {
-            self.flush.wait(now);
+            self.unsent.flush.wait(now);
         }
         asked.ahead = self.ask_ahead(device, queues, now)?;
         Ok(asked)
@@ -98,7 +98,7 @@ impl<W: Clone> Machine<W> {
         }
         for other in others {
             // Questions ahead must not use up the credit that threads wait for.
-            if !self.credit.is_left() || self.ahead.is_full() {
+            if !self.credit.commands.is_left() || self.ahead.is_full() {
                 break;
             }
             let ticket = self.ticket();

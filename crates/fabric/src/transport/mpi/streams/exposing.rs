@@ -20,12 +20,12 @@ use std::io::{self, ErrorKind};
 impl Stream {
     /// Whether MPI uses no memory of this lane.
     pub(super) fn uses_no_mpi_memory(&self) -> bool {
-        self.lending.is_idle() && self.borrowing.is_idle() && self.posting == 0
+        self.exposed.is_idle() && self.reader.is_idle() && self.posting == 0
     }
 
     /// Whether bytes must be sent before the lane's end.
     pub(super) fn has_bytes_to_go(&self) -> bool {
-        self.lending.is_queued() || self.posting > 0
+        self.exposed.is_queued() || self.posting > 0
     }
 
     /// Records that requested bytes were passed to MPI.
@@ -33,8 +33,8 @@ impl Stream {
         if exposed.is_posted {
             self.posting -= 1;
         } else {
-            self.lending.queued -= exposed.len as u64;
-            self.lending.going += exposed.len as u64;
+            self.exposed.queued -= exposed.len as u64;
+            self.exposed.going += exposed.len as u64;
         }
     }
 }
@@ -48,7 +48,7 @@ impl Streams {
     pub fn expose(&mut self, key: LaneKey, len: u64) -> io::Result<()> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
-        lane.lending = ExposedBuffer { total: len, left: len, unsaid: true, queued: 0, going: 0 };
+        lane.exposed = ExposedBuffer { total: len, left: len, unsaid: true, queued: 0, going: 0 };
         self.take_turn(key);
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Streams {
     pub fn exposure(&self, key: LaneKey) -> ExposureState {
         let Some(lane) = self.lanes.get(&key) else { return ExposureState::Over };
         let is_over = lane.closed || lane.unread;
-        match (lane.lending.is_idle(), lane.lending.left) {
+        match (lane.exposed.is_idle(), lane.exposed.left) {
             (true, 0) if !is_over => ExposureState::Done,
             (true, _) if is_over => ExposureState::Over,
             _ => ExposureState::UnderWay,
@@ -82,7 +82,7 @@ impl Streams {
             return self.exposures.sent.push(id);
         }
         if let Some(lane) = self.lanes.get_mut(&key) {
-            lane.lending.going -= len;
+            lane.exposed.going -= len;
         }
         self.woken.insert(key);
         self.forget(key);
@@ -91,16 +91,16 @@ impl Streams {
     /// Requests at most `len` offered bytes. Returns the tag and the number of bytes, or `None` if the caller must wait.
     pub fn ask(&mut self, key: LaneKey, len: usize) -> Option<(u16, usize)> {
         let lane = self.lanes.get_mut(&key)?;
-        if lane.borrowing.space.is_some() || !lane.borrowing.is_offered() {
+        if lane.reader.space.is_some() || !lane.reader.is_offered() {
             return None;
         }
         let Some(tag) = self.exposures.tags.pop() else {
             self.exposures.waiting.insert(key);
             return None;
         };
-        let len = lane.borrowing.offered.min(len as u64).min(MESSAGE_MAX);
-        lane.borrowing.space = Some(PostedBuffer { tag, len, is_written: false });
-        lane.borrowing.filled = false;
+        let len = lane.reader.offered.min(len as u64).min(MESSAGE_MAX);
+        lane.reader.space = Some(PostedBuffer { tag, len, is_written: false });
+        lane.reader.filled = false;
         self.exposures.receives.insert(tag, key);
         let header =
             Header { kind: MessageKind::Take, by_opener: key.opened_here, number: key.number, value: len, tag };
@@ -111,7 +111,7 @@ impl Streams {
     /// Whether the reader's buffer was filled, or `None` while it is in use.
     pub fn filled(&self, key: LaneKey) -> Option<bool> {
         let Some(lane) = self.lanes.get(&key) else { return Some(false) };
-        lane.borrowing.space.is_none().then_some(lane.borrowing.filled)
+        lane.reader.space.is_none().then_some(lane.reader.filled)
     }
 
     /// Records that a message for a reader's buffer has arrived.
@@ -119,7 +119,7 @@ impl Streams {
         let unasked = || io::Error::new(ErrorKind::InvalidData, "a rank sends bytes that were not requested");
         let key = self.exposures.receives.get(&tag).copied().filter(|key| key.peer == from).ok_or_else(unasked)?;
         let lane = self.lanes.get_mut(&key).ok_or_else(unasked)?;
-        match &mut lane.borrowing.space {
+        match &mut lane.reader.space {
             Some(space) if space.len == len as u64 && !space.is_written => space.is_written = true,
             _ => return Err(unasked()),
         }
@@ -137,11 +137,11 @@ impl Streams {
     /// Releases a reader's buffer.
     pub(super) fn end_receive(&mut self, key: LaneKey, filled: bool) {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
-        let Some(space) = lane.borrowing.space.take() else { return };
+        let Some(space) = lane.reader.space.take() else { return };
         if filled {
-            lane.borrowing.offered -= space.len;
+            lane.reader.offered -= space.len;
         }
-        lane.borrowing.filled = filled;
+        lane.reader.filled = filled;
         self.exposures.receives.remove(&space.tag);
         self.exposures.tags.push(space.tag);
         self.woken.insert(key);
@@ -150,12 +150,12 @@ impl Streams {
 
     pub(super) fn receive_offer(&mut self, key: LaneKey, len: u64) -> io::Result<()> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Ok(()) };
-        if lane.finished || !lane.borrowing.allows_later_messages() || len > OFFER_MAX {
-            return Err(io::Error::new(ErrorKind::InvalidData, "a rank lends out of turn"));
+        if lane.finished || !lane.reader.allows_later_messages() || len > OFFER_MAX {
+            return Err(io::Error::new(ErrorKind::InvalidData, "a rank offers bytes out of turn"));
         }
         if !lane.closed {
             lane.passing.offered();
-            lane.borrowing.offered += len;
+            lane.reader.offered += len;
             self.woken.insert(key);
         }
         Ok(())
@@ -164,15 +164,15 @@ impl Streams {
     pub(super) fn receive_take(&mut self, key: LaneKey, len: u64, tag: u16) -> io::Result<()> {
         // A lane that was closed here sends `Close`, so that the peer does not wait.
         let Some(lane) = self.lanes.get_mut(&key).filter(|lane| !lane.closed) else { return Ok(()) };
-        let wrong = io::Error::new(ErrorKind::InvalidData, "a rank takes what was not lent");
-        let lending = &mut lane.lending;
+        let wrong = io::Error::new(ErrorKind::InvalidData, "a rank takes bytes that it was not offered");
+        let buffer = &mut lane.exposed;
         // The reader has one buffer at a time, and requests more only after the previous message.
-        if lending.unsaid || lending.queued > 0 || len > lending.left {
+        if buffer.unsaid || buffer.queued > 0 || len > buffer.left {
             return Err(wrong);
         }
-        let offset = lending.total - lending.left;
-        lending.left -= len;
-        lending.queued += len;
+        let offset = buffer.total - buffer.left;
+        buffer.left -= len;
+        buffer.queued += len;
         self.exposures.ids += 1;
         let id = self.exposures.ids;
         self.exposures.going.insert(id, MessageInFlight { lane: key, len, is_posted: false });
@@ -188,13 +188,13 @@ impl Streams {
             self.exposures.going.remove(&exposed.id);
             if let Some(lane) = self.lanes.get_mut(&exposed.lane) {
                 lane.goes(&exposed);
-                lane.lending.going -= if exposed.is_posted { 0 } else { exposed.len as u64 };
+                lane.exposed.going -= if exposed.is_posted { 0 } else { exposed.len as u64 };
             }
             self.exposures.sent.extend(exposed.is_posted.then_some(exposed.id));
         }
         self.posted.world_ended();
         self.completions.end(None);
-        let unwritten = |lane: &Stream| lane.borrowing.space.is_some_and(|space| !space.is_written);
+        let unwritten = |lane: &Stream| lane.reader.space.is_some_and(|space| !space.is_written);
         let ended: Vec<_> = self.lanes.iter().filter(|(_, lane)| unwritten(lane)).map(|(key, _)| *key).collect();
         ended.into_iter().for_each(|key| self.end_receive(key, false));
     }
@@ -209,7 +209,7 @@ impl Streams {
         let all: Vec<_> = self.lanes.keys().copied().collect();
         for key in all {
             if let Some(lane) = self.lanes.get_mut(&key) {
-                (lane.lending.queued, lane.lending.going, lane.posting) = (0, 0, 0);
+                (lane.exposed.queued, lane.exposed.going, lane.posting) = (0, 0, 0);
             }
             self.end_receive(key, false);
             self.woken.insert(key);

@@ -17,7 +17,7 @@ impl Streams {
     /// Returns the message just received, if the receiving thread should forward it. The lane's reader finds no message
     /// until [`Streams::passed`].
     pub fn take_to_pass(&mut self) -> Option<(LaneKey, Vec<u8>)> {
-        let key = self.passable.take()?;
+        let key = self.shortcuts.forward.take()?;
         let lane = self.lanes.get_mut(&key)?;
         let message = lane.inbox.pop_front()?;
         lane.passing.bringer_takes();

@@ -3,7 +3,7 @@
 use super::Streams;
 use crate::transport::mpi::exposed_buffers::{ExposedPart, MessageInFlight};
 use crate::transport::mpi::message::{Header, LANDED, LaneKey, MessageKind, THROWN_AWAY};
-use crate::transport::mpi::posted_receives::ReceiveTarget;
+use crate::transport::mpi::posted_receives::{ReceiveState, ReceiveTarget};
 use std::io::{self, ErrorKind};
 
 impl Streams {
@@ -27,8 +27,8 @@ impl Streams {
     /// Abandons a receive. Returns whether its buffer is free.
     pub fn abandon(&mut self, id: u64) -> bool {
         let Some((_, posted)) = self.posted.of_id(id) else { return true };
-        posted.is_abandoned |= !posted.is_written;
-        !posted.is_written
+        posted.abandon();
+        !posted.is_written()
     }
 
     /// Returns the next receive that is over, and whether it was filled.
@@ -44,18 +44,22 @@ impl Streams {
         let Some(posted) = self.posted.receives.get_mut(&tag) else {
             return self.begin_reader_receive(from, tag, len).map(ReceiveTarget::Reader);
         };
-        if posted.lane.peer != from || posted.len != len as u64 || posted.is_written {
+        if posted.lane.peer != from || posted.len != len as u64 || posted.is_written() {
             return Err(io::Error::new(ErrorKind::InvalidData, "a rank sends bytes for which no receive is posted"));
         }
-        posted.is_written = true;
-        Ok(if posted.is_abandoned { ReceiveTarget::Abandoned } else { ReceiveTarget::Posted(posted.id) })
+        let (state, target) = match posted.state {
+            ReceiveState::Abandoned => (ReceiveState::Discarding, ReceiveTarget::Abandoned),
+            _ => (ReceiveState::Receiving, ReceiveTarget::Posted(posted.id)),
+        };
+        posted.state = state;
+        Ok(target)
     }
 
     /// Records that the message has been received completely.
     pub fn received(&mut self, tag: u16) {
         let Some(posted) = self.posted.receives.get(&tag) else { return self.end_reader_receive(tag) };
         let (LaneKey { peer, opened_here: by_opener, number }, kind) = (posted.lane, MessageKind::Landed);
-        let value = if posted.is_abandoned { THROWN_AWAY } else { LANDED };
+        let value = if posted.state == ReceiveState::Discarding { THROWN_AWAY } else { LANDED };
         self.notes.push_back((peer, Header { kind, by_opener, number, value, tag }));
         self.posted.end(tag, true);
     }

@@ -1,8 +1,7 @@
 //! The writing side of a lane.
 
-use super::{Finish, QUEUE_MAX, Stream, Streams, WAKE_SPACE};
-use crate::transport::mpi::message::{DATA_MAX, HEADER_LEN, LaneKey};
-use crate::transport::mpi::spare;
+use super::{Finish, Stream, Streams};
+use crate::transport::mpi::message::{HEADER_LEN, LaneKey};
 use std::io::{self, ErrorKind, IoSlice};
 
 impl Streams {
@@ -13,7 +12,7 @@ impl Streams {
     pub fn write(&mut self, key: LaneKey, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
-        let written: usize = parts.iter().map(|part| lane.put(part)).sum();
+        let written: usize = parts.iter().map(|part| lane.queue.put(part)).sum();
         if written == 0 {
             let nothing = parts.iter().all(|part| part.is_empty());
             return Ok(nothing.then_some(0));
@@ -29,7 +28,7 @@ impl Streams {
     pub fn space(&mut self, key: LaneKey) -> io::Result<Option<usize>> {
         let Some(lane) = self.lanes.get(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
-        Ok(Some(QUEUE_MAX - lane.queued).filter(|space| *space > 0))
+        Ok(Some(lane.queue.space()).filter(|space| *space > 0))
     }
 
     /// Queues a message whose bytes follow space for its header. The caller has checked [`Streams::space`].
@@ -40,8 +39,7 @@ impl Streams {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         lane.check_open()?;
         if message.len() > HEADER_LEN {
-            lane.queued += message.len() - HEADER_LEN;
-            lane.queue.push_back(message);
+            lane.queue.push(message);
             self.take_turn(key);
         }
         Ok(())
@@ -49,9 +47,8 @@ impl Streams {
 
     /// Whether a blocked writer should be woken.
     pub fn has_space(&self, key: LaneKey) -> bool {
-        self.lanes
-            .get(&key)
-            .is_none_or(|lane| lane.unread || lane.finish != Finish::Open || lane.queued <= QUEUE_MAX - WAKE_SPACE)
+        let has_space = |lane: &Stream| lane.unread || lane.finish != Finish::Open || lane.queue.has_space();
+        self.lanes.get(&key).is_none_or(has_space)
     }
 
     /// Queues a short write as [`Streams::write_message`], or appends it to a message that was not sent yet.
@@ -64,14 +61,14 @@ impl Streams {
             return self.write_message(key, message);
         }
         lane.check_open()?;
-        let taken = lane.put(&message[HEADER_LEN..]);
+        let taken = lane.queue.put(&message[HEADER_LEN..]);
         debug_assert_eq!(taken, message.len() - HEADER_LEN, "what is handed in has room");
         Ok(())
     }
 
     /// Returns the number of bytes that a lane has queued, or `None` if it accepts no more.
     pub fn queued(&self, key: LaneKey) -> Option<usize> {
-        self.lanes.get(&key).filter(|lane| lane.check_open().is_ok()).map(|lane| lane.queued)
+        self.lanes.get(&key).filter(|lane| lane.check_open().is_ok()).map(|lane| lane.queue.bytes())
     }
 }
 
@@ -79,26 +76,5 @@ impl Stream {
     /// Returns `BrokenPipe` if the lane accepts no more bytes.
     pub(super) fn check_open(&self) -> io::Result<()> {
         if self.unread || self.finish != Finish::Open { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
-    }
-
-    /// Queues as much of `bytes` as fits.
-    fn put(&mut self, bytes: &[u8]) -> usize {
-        let space = QUEUE_MAX - self.queued;
-        let mut left = &bytes[..bytes.len().min(space)];
-        let taken = left.len();
-        while !left.is_empty() {
-            let full = self.queue.back().is_none_or(|last| last.len() >= HEADER_LEN + DATA_MAX);
-            if full {
-                let mut message = spare::empty(HEADER_LEN + left.len().min(DATA_MAX));
-                message.extend_from_slice(&[0; HEADER_LEN]);
-                self.queue.push_back(message);
-            }
-            let Some(last) = self.queue.back_mut() else { break };
-            let (now, later) = left.split_at(left.len().min(HEADER_LEN + DATA_MAX - last.len()));
-            last.extend_from_slice(now);
-            left = later;
-        }
-        self.queued += taken;
-        taken
     }
 }

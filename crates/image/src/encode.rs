@@ -39,7 +39,7 @@ impl Image {
 
 #[cfg(test)]
 mod tests {
-    use crate::image::{Image, ImageFunction, ImageVariable};
+    use crate::{Image, ImageFunction, ImageVariable};
     use proptest::prelude::*;
 
     fn image() -> Image {

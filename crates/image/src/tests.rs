@@ -161,7 +161,7 @@ pub(super) fn compile(source: &str, level: &str) -> Option<String> {
 }
 
 pub(super) fn compile_with(source: &str, options: &[&str]) -> Option<String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/image/fixtures").join(source);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/fixtures").join(source);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let version = std::env::var("ACCORD_TEST_GCC").unwrap_or_default();
     let gcc = if source.extension().is_some_and(|extension| extension == "f90") { "gfortran" } else { "gcc" };

@@ -1,4 +1,4 @@
-//! Runs all rewritten GPU code (`crates/device/src/image`), before and after, in an interpreter of the PTX that GCC writes. The programs are random, and
+//! Runs all rewritten GPU code (`crates/image/src`), before and after, in an interpreter of the PTX that GCC writes. The programs are random, and
 //! their regions must leave the same in memory as their versions for the host.
 //!
 //! A failure names seed, region and level. `ACCORD_TEST_SEED` sets the first seed, by default that of the day or of the long tier.
@@ -22,9 +22,7 @@ mod record;
 #[path = "rewritings/regions.rs"]
 mod regions;
 
-use accord_device::image::{
-    BlockPath, GangCount, Image, ImageFunction, Kernel as Found, Refusal, gangs_apart, rewrite,
-};
+use accord_image::{BlockPath, GangCount, Image, ImageFunction, Kernel as Found, Refusal, gangs_apart, rewrite};
 use machine::{Launch, Memory};
 use random::Random;
 use record::Region;

@@ -1,7 +1,7 @@
 //! Inputs and results of regions, recorded by the program's own run on the host (`recorder.h`).
 
 use super::machine::Memory;
-use accord_device::image::{BlockPath, Packed};
+use accord_image::{BlockPath, Packed};
 use accord_types::ArgBlock;
 use std::path::Path;
 use std::process::Command;

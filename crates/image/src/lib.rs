@@ -1,5 +1,7 @@
 //! Images: the GPU code of one object of the program, as plain data for any process.
 
+#![forbid(unsafe_code)]
+
 mod atomics;
 mod block;
 mod definitions;
@@ -30,7 +32,7 @@ mod unroll;
 #[cfg(test)]
 mod unroll_tests;
 
-pub(crate) use atomics::with_atomics;
+pub use atomics::with_atomics;
 pub use block::{BlockLayout, Packed};
 pub use encode::ENCODED_MAX;
 pub use entry::EntryParameters;

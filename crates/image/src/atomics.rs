@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 /// Returns the kernels of an image's PTX texts with atomic operations: GCC's reductions over gangs, and `atomic` constructs. Calls are not followed: if
 /// any function has such an operation, every kernel with a call counts.
-pub(crate) fn with_atomics<'a>(texts: impl Iterator<Item = &'a str>) -> HashSet<&'a str> {
+pub fn with_atomics<'a>(texts: impl Iterator<Item = &'a str>) -> HashSet<&'a str> {
     let (mut found, mut calling, mut in_functions) = (HashSet::new(), HashSet::new(), false);
     for text in texts {
         let mut kernel = None;

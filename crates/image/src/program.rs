@@ -78,7 +78,7 @@ pub fn decode_program(bytes: &[u8]) -> Option<Vec<ProgramObject>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{ImageFunction, ImageVariable};
+    use crate::{ImageFunction, ImageVariable};
 
     #[test]
     fn a_description_comes_back_whole_or_not_at_all() {
