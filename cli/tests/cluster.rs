@@ -3,6 +3,7 @@
 
 mod common;
 
+use accord_test_tier::cases;
 use accord_trust::Role;
 use accord_trust::issue::Authority;
 use common::{Run, signal, ways};
@@ -105,7 +106,6 @@ fn coordinator_and_agents_end_with_the_run() {
 /// Times during its start, when certificates are written, and during its work.
 #[test]
 fn a_run_that_is_killed_at_any_moment_leaves_no_certificates_and_no_process() {
-    const MOMENTS: u64 = 18;
     if !built() {
         return;
     }
@@ -114,7 +114,7 @@ fn a_run_that_is_killed_at_any_moment_leaves_no_certificates_and_no_process() {
         if !compiled(&program) {
             return;
         }
-        for moment in 0..MOMENTS {
+        for moment in cases(&Vec::from_iter(0..18), 6) {
             let run = Run::cluster(way, "2x1");
             std::fs::copy(program.file("program"), run.file("program")).unwrap();
             let mut child = run.spawn("exec $DIR/program");

@@ -4,6 +4,7 @@
 
 mod common;
 
+use accord_test_tier::cases;
 use common::{Run, await_that, namespaces, signal, stdout, ways};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -211,7 +212,7 @@ fn ranks_on_all_hosts_die_with_the_launcher() {
 #[test]
 fn a_launcher_that_is_killed_at_any_moment_leaves_nothing() {
     for way in ways() {
-        for delay in (0..160).step_by(4) {
+        for delay in cases(&Vec::from_iter((0..160).step_by(4)), 10) {
             let run = Run::bare(way, "1x1");
             let mut child = run.spawn("sleep 60");
             std::thread::sleep(Duration::from_millis(delay));

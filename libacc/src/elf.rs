@@ -1,28 +1,37 @@
 //! Reads from an object's file what is not loaded: names of static functions, and GCC's offload tables.
 
 use crate::loader;
-use object::read::elf::ElfFile64;
-use object::{Object, ObjectSection, ObjectSymbol, ReadCache, SectionKind, SymbolKind};
+use object::elf::FileHeader64;
+use object::read::elf::{ElfFile64, FileHeader as _, SectionHeader as _};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, SectionKind, SymbolKind};
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
 /// Calls `look` with the file at `path`. Returns `None` if it can't be read as ELF.
-fn with_elf<R>(path: &Path, look: impl FnOnce(&ElfFile64<'_, object::Endianness, &ReadCache<File>>) -> R) -> Option<R> {
+fn with_elf<R>(path: &Path, look: impl FnOnce(&ElfFile64<'_, Endianness, &ReadCache<File>>) -> R) -> Option<R> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let elf = ElfFile64::parse(&cache).ok()?;
     Some(look(&elf))
 }
 
+/// Returns the place of a section, relative to the load address. Unlike [`with_elf`], does not read the symbols, of which a
+/// library may have hundreds of thousands.
+fn section(path: &Path, name: &str) -> Option<Range<u64>> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let header = FileHeader64::<Endianness>::parse(&cache).ok()?;
+    let endian = header.endian().ok()?;
+    let (_, section) = header.sections(endian, &cache).ok()?.section_by_name(endian, name.as_bytes())?;
+    let start = section.sh_addr(endian);
+    Some(start..start.checked_add(section.sh_size(endian))?)
+}
+
 /// Returns the place of the table of `declare` variables, relative to the load address. GCC emits it
 /// (`.gnu.offload_vars`: pairs of address and size) with and without offloading.
 pub(crate) fn declare_table(path: &Path) -> Option<Range<usize>> {
-    with_elf(path, |elf| {
-        let section = elf.section_by_name(".gnu.offload_vars")?;
-        let start = usize::try_from(section.address()).ok()?;
-        Some(start..start.checked_add(usize::try_from(section.size()).ok()?)?)
-    })?
+    let table = section(path, ".gnu.offload_vars")?;
+    Some(usize::try_from(table.start).ok()?..usize::try_from(table.end).ok()?)
 }
 
 /// Whether the file's constants contain a text.
@@ -37,7 +46,7 @@ pub(crate) fn has_text(path: &Path, text: &[u8]) -> bool {
 
 /// Returns the number of the file's regions: GCC lists their addresses (`.gnu.offload_funcs`) with and without offloading.
 pub(crate) fn regions(path: &Path) -> u64 {
-    with_elf(path, |elf| elf.section_by_name(".gnu.offload_funcs").map_or(0, |section| section.size() / 8)).unwrap_or(0)
+    section(path, ".gnu.offload_funcs").map_or(0, |table| (table.end - table.start) / 8)
 }
 
 /// Returns the offset of the global function `name` from the load address, even if it is not exported.

@@ -73,7 +73,8 @@ fn too_long(field: &Field) -> Vec<u8> {
         let length = if is_number { TOO_MANY } else { TOO_LONG };
         varint(tag, &mut bytes);
         varint(length, &mut bytes);
-        bytes.extend(std::iter::repeat_n(if field.kind == "string" { b'x' } else { 0 }, length));
+        // Copies blocks, unlike `resize`, which sets each byte.
+        bytes.extend_from_slice(&[if field.kind == "string" { b'x' } else { 0 }].repeat(length));
     }
     bytes
 }

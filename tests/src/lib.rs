@@ -18,6 +18,7 @@ mod process_group;
 mod program;
 mod separate_hosts;
 mod shared_cluster;
+mod stripped;
 mod workspace;
 
 pub use api_server::ApiServer;
@@ -33,6 +34,7 @@ pub use process::{Finished, Job, Running, leftovers};
 pub use process_group::ProcessGroup;
 pub use program::{Expect, Language, Program, programs};
 pub use separate_hosts::SeparateHosts;
+pub use stripped::stripped;
 pub use workspace::{Tool, libacc, package_example, root, tool};
 
 /// The result of a test's step; the error is a failure or an unmet precondition in words.

@@ -128,19 +128,27 @@ pub(crate) fn folder() -> PathBuf {
 /// # Errors
 /// Returns an error if one can't be read, or has an unknown property.
 pub fn programs() -> Result<Vec<Program>> {
+    programs_where(|_, _| true)
+}
+
+/// Returns those of [`programs`] whose language and name satisfy a condition, without reading the others.
+///
+/// # Errors
+/// Returns an error if one can't be read, or has an unknown property.
+pub(crate) fn programs_where(wanted: impl Fn(Language, &str) -> bool) -> Result<Vec<Program>> {
     let mut found = Vec::new();
     for language in Language::ALL {
         let folder = folder().join(language.folder());
         let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         paths.retain(|path| path.extension().is_some_and(|extension| extension == language.extension()));
+        paths.retain(|path| path.file_stem().is_some_and(|name| wanted(language, &name.to_string_lossy())));
         paths.sort();
         for path in paths {
             let program = Program::read(path, language)?;
-            let version = gcc_version();
-            if let Some(oldest) = program.gcc.filter(|oldest| *oldest > version) {
+            if let Some(oldest) = program.gcc.filter(|oldest| *oldest > gcc_version()) {
                 eprintln!("skipped: {}: it needs GCC {oldest}", program.path.display());
-            } else if let Some(newer) = program.gcc_before.filter(|newer| *newer <= version) {
+            } else if let Some(newer) = program.gcc_before.filter(|newer| *newer <= gcc_version()) {
                 eprintln!("skipped: {}: it is about GCC before {newer}", program.path.display());
             } else {
                 found.push(program);

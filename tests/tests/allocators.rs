@@ -44,7 +44,6 @@ fn an_allocator_may_be_linked_into_the_program() {
 /// With threads, and children that allocate, in each process of a run.
 #[test]
 fn an_allocator_may_hold_a_lock_over_mappings_and_fork() {
-    const TIMES: u32 = 3;
     let folder = tempfile::tempdir().unwrap();
     let allocator = compile_support("locking_allocator", folder.path()).unwrap();
     let accord = tool(Tool::Accord).unwrap();
@@ -54,7 +53,7 @@ fn an_allocator_may_hold_a_lock_over_mappings_and_fork() {
         let program = compile(&Program::read(source, Language::C).unwrap(), Variant::PLAIN).unwrap().program;
         for options in [&["run", "--"][..], &["run", "--local-cluster", "2x1", "--loopback", "--"]] {
             for unmapped in ["error", "map"] {
-                for _ in 0..TIMES {
+                for _ in 0..accord_test_tier::pick(1, 3) {
                     let job = Job::new(&accord).args(options.iter().copied()).arg(&program);
                     let job = job.env("LD_PRELOAD", &allocator).env("ACCORD_UNMAPPED", unmapped);
                     let done = job.env("ACCORD_CPU_DEVICES", "2").env("ACCORD_CPU_MEMORY", "64M").run().unwrap();

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    match accord_tests::trials() {
+    // The test runner starts this program for each test.
+    let only = arguments.filter.as_deref().filter(|_| arguments.exact);
+    match accord_tests::trials(only) {
         Ok(trials) => {
             let conclusion: Conclusion = libtest_mimic::run(&arguments, trials);
             conclusion.exit_code()

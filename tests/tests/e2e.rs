@@ -1,5 +1,6 @@
 //! Whole programs over a cluster of three hosts with two devices each.
 
+use accord_test_tier::cases;
 use accord_tests::{
     Cluster, Job, Result, Tool, Variant, compile_mpi, example, libacc, repository_file, test_program, tool,
 };
@@ -250,14 +251,14 @@ fn ranks_that_share_a_nodes_devices_can_hand_addresses_to_mpi() {
             .args([what]);
         job.run().unwrap()
     };
-    for what in ["sendrecv", "isend", "allreduce", "bcast"] {
+    for what in cases(&["sendrecv", "isend", "allreduce", "bcast"], 1) {
         let ended = run("auto", what);
         assert_ne!(ended.code(), 0, "{}", ended.report());
         for part in ["It is memory of dev1 (node h2), where this process has none", "ACCORD_DEVICE_ORDER=node"] {
             assert!(ended.stderr.contains(part), "{part}: {}", ended.report());
         }
     }
-    for what in ["sendrecv", "isend", "allreduce", "alltoallv", "type", "bcast", "file"] {
+    for what in cases(&["sendrecv", "isend", "allreduce", "alltoallv", "type", "bcast", "file"], 2) {
         let finished = run("node", what).success().unwrap();
         assert!(finished.stdout.contains(&format!("{what} ok")), "{}", finished.report());
         assert!(!finished.stderr.contains("accord:"), "{}", finished.report());
@@ -273,7 +274,7 @@ fn mpi_is_told_whose_memory_it_was_given() {
         return;
     }
     let program = compile_mpi(&repository_file("tests/programs/mpi/memory_elsewhere.c"), Variant::PLAIN).unwrap();
-    for (sends, len) in [("1", "100"), ("1", "10000000"), ("0", "100"), ("0", "10000000")] {
+    for (sends, len) in cases(&[("1", "100"), ("1", "10000000"), ("0", "100"), ("0", "10000000")], 2) {
         let job = Job::new(tool(Tool::Accord).unwrap())
             .env("ACCORD_LIBACC", libacc().unwrap())
             .env("ACCORD_CPU_MEMORY", "256M")
@@ -365,9 +366,8 @@ fn mpi_ranks_get_devices_of_their_own_by_rank_and_by_local_rank() {
         return;
     }
     let program = compile_mpi(&repository_file("tests/programs/mpi/numbers.c"), Variant::PLAIN).unwrap();
-    for (options, idiom) in
-        [(&[][..], "rank"), (&[], "local"), (&["--loopback"], "rank"), (&["--loopback"], "local"), (&[], "none")]
-    {
+    let all = [(&[][..], "rank"), (&["--loopback"], "local"), (&[], "none"), (&["--loopback"], "rank"), (&[], "local")];
+    for (options, idiom) in cases(&all, 2) {
         let folder = tempfile::tempdir().unwrap();
         let finished = Job::new(tool(Tool::Accord).unwrap())
             .env("ACCORD_LIBACC", libacc().unwrap())

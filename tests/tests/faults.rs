@@ -1,6 +1,7 @@
 //! Bad input and faults of the cluster: an error with its remedy, never a hang, and nothing left behind. Faults of
 //! programs alone are in `programs/c/bad_*.c`.
 
+use accord_test_tier::cases;
 use accord_tests::{Cluster, Finished, Job, Result, Running, Tool, libacc, test_program, tool};
 use accord_trust::Role;
 use accord_trust::issue::Authority;
@@ -202,7 +203,7 @@ fn agent_dies_during_a_d2d_as_target() {
 #[test]
 fn a_loss_in_d2d_names_the_node_that_was_lost() {
     let mut wrong = Vec::new();
-    for round in 0..12u32 {
+    for round in cases(&Vec::from_iter(0..12u32), 4) {
         let mut cluster = Cluster::builder().hosts(3).devices(1).memory("64M").start().unwrap();
         let (arguments, lost) =
             (if round % 2 == 0 { ["d2d", "1", "2"] } else { ["d2d", "2", "1"] }, 1 + round as usize / 2 % 2);
@@ -227,7 +228,8 @@ fn a_loss_in_d2d_names_the_node_that_was_lost() {
 #[test]
 fn agent_dies_at_any_moment() {
     let program = test_program("cluster/random_work.c").unwrap();
-    for (seed, transport) in (0..8u32).zip(TRANSPORTS.into_iter().cycle()) {
+    let all = Vec::from_iter((0..8u32).zip(TRANSPORTS.into_iter().cycle()));
+    for (seed, transport) in cases(&all, 3) {
         let mut cluster = cluster_by(transport);
         let running = cluster
             .job(0, &program)
@@ -271,7 +273,7 @@ fn kill_executor(cluster: &Cluster) -> bool {
 #[test]
 fn executor_dies_during_work() {
     for transport in TRANSPORTS {
-        for arguments in [&["launch", "1"][..], &["copy", "1"], &["d2d", "1", "0"], &["d2d", "0", "1"]] {
+        for arguments in cases(&[&["launch", "1"][..], &["copy", "1"], &["d2d", "1", "0"], &["d2d", "0", "1"]], 1) {
             let cluster = cluster_by(transport);
             let running = endless(&cluster, arguments).unwrap();
             assert!(kill_executor(&cluster));
@@ -286,7 +288,8 @@ fn executor_dies_during_work() {
 #[test]
 fn executor_dies_at_any_moment() {
     let program = test_program("cluster/random_work.c").unwrap();
-    for (seed, transport) in (0..6u32).zip(TRANSPORTS.into_iter().cycle()) {
+    let all = Vec::from_iter((0..6u32).zip(TRANSPORTS.into_iter().cycle()));
+    for (seed, transport) in cases(&all, 3) {
         let builder = Cluster::builder().hosts(3).devices(1).memory("64M");
         let cluster = builder.env("ACCORD_TRANSPORT", transport).start().unwrap();
         let job = cluster.job(0, &program).unwrap().args([&seed.to_string(), "10000000"]);

@@ -54,7 +54,8 @@ fn given_up(finished: &Finished, since: Instant, words: &[&str]) {
 
 #[test]
 fn a_stopped_executor_is_given_up() {
-    for arguments in [&["launch", "1"][..], &["copy", "1"], &["d2d", "1", "0"], &["d2d", "0", "1"]] {
+    let all = [&["launch", "1"][..], &["copy", "1"], &["d2d", "1", "0"], &["d2d", "0", "1"]];
+    for arguments in accord_test_tier::cases(&all, 1) {
         let cluster = cluster();
         let running = endless(&cluster, arguments);
         signal(&executors(&cluster), Signal::SIGSTOP);
@@ -162,7 +163,7 @@ fn a_stopped_agent_is_named_while_a_program_opens_there() {
 #[test]
 fn process_stopped_for_less_than_the_timeout_continues() {
     let cluster = cluster();
-    for its_executor in [true, false] {
+    for its_executor in accord_test_tier::cases(&[true, false], 1) {
         let job = cluster.job(0, &test_program("cluster/long_region.c").unwrap()).unwrap();
         let running = job.arg("8").env("ACCORD_TIMEOUT", "30").timeout(LIMIT).start().unwrap();
         running.await_output("ready").unwrap();

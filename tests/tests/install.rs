@@ -1,7 +1,7 @@
 //! `scripts/install`: a project in C, C++ and Fortran is built with the installation in each possible way, and its
 //! programs run.
 
-use accord_tests::{gcc, libacc, root};
+use accord_tests::{gcc, root, stripped};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -42,7 +42,7 @@ impl Installed {
         Command::new(root().join("scripts/install"))
             .args(words)
             .env("PREFIX", self.prefix())
-            .env("BUILD", libacc().unwrap().parent().unwrap())
+            .env("BUILD", stripped().unwrap())
             .env_remove("DESTDIR")
             .output()
             .unwrap()
@@ -177,7 +177,7 @@ fn a_package_can_be_made_and_taken_away() {
     let script = |words: &[&str]| {
         let mut command = Command::new(root().join("scripts/install"));
         command.args(words).env("PREFIX", "/opt/accord").env("DESTDIR", folder.path());
-        good(command.env("BUILD", libacc().unwrap().parent().unwrap()).output().unwrap());
+        good(command.env("BUILD", stripped().unwrap()).output().unwrap());
     };
     script(&[]);
     let prefix = folder.path().join("opt/accord");

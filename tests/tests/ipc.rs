@@ -356,7 +356,7 @@ fn kill_executors(cluster: &Cluster, host: usize) -> Test {
 fn new_executor() -> Test {
     let driver = driver::driver();
     let cluster = cluster(driver.path(), &[1, 1], &[])?;
-    for (node, victim) in [(ELSEWHERE, 0), (ELSEWHERE, 1), ("h0", 1)] {
+    for (node, victim) in accord_test_tier::cases(&[(ELSEWHERE, 0), ("h0", 1), (ELSEWHERE, 1)], 1) {
         let running = program(&cluster, driver.path(), node, "replaced")?.start()?;
         running.await_output("under way")?;
         kill_executors(&cluster, victim)?;
@@ -368,7 +368,7 @@ fn new_executor() -> Test {
 fn death_of_an_executor() -> Test {
     let driver = driver::driver();
     let cluster = cluster(driver.path(), &[1, 1], &[])?;
-    for (node, victim) in [(ELSEWHERE, 0), (ELSEWHERE, 1), ("h0", 1)] {
+    for (node, victim) in accord_test_tier::cases(&[("h0", 1), (ELSEWHERE, 0), (ELSEWHERE, 1)], 1) {
         let running = program(&cluster, driver.path(), node, "endless")?.start()?;
         running.await_output("under way")?;
         kill_executors(&cluster, victim)?;

@@ -218,7 +218,7 @@ fn a_job_whose_node_dies_ends_in_time_and_leaves_nothing() {
         (&["d2d", "1", "2"], "h2"),
         (&["d2d", "1", "2"], "h1"),
     ];
-    for (arguments, dies) in cases {
+    for (arguments, dies) in accord_test_tier::cases(&cases, 3) {
         // The agents' messages are printed at the end, too.
         let hosts = ["-v", "--local-cluster", "3x1", "--loopback"];
         let job = run_on(&hosts, &test_program("cluster/endless.c").unwrap()).args(arguments.iter().copied());
@@ -270,7 +270,7 @@ fn a_job_whose_agent_dies_before_all_have_begun_ends_in_time() {
     if is_skipped() {
         return;
     }
-    for _ in 0..3 {
+    for _ in 0..accord_test_tier::pick(1, 3) {
         let running = run(&test_program("c/devices_each.c").unwrap()).start().unwrap();
         let supervisor = Pid::from_raw(running.id().cast_signed());
         // No rank completes MPI's start without it.
@@ -325,7 +325,8 @@ fn a_job_whose_machine_goes_silent_ends_in_time() {
     if is_skipped() || is_without_links() {
         return;
     }
-    for (arguments, dies) in [(&["launch", "1"][..], "h2"), (&["launch", "1"], "h3"), (&["d2d", "1", "2"], "h3")] {
+    let all = [(&["launch", "1"][..], "h2"), (&["launch", "1"], "h3"), (&["d2d", "1", "2"], "h3")];
+    for (arguments, dies) in accord_test_tier::cases(&all, 1) {
         let running = run_on_hosts(arguments);
         let agent = agent_of(Pid::from_raw(running.id().cast_signed()), dies).expect("the agent of the node");
         let died = Instant::now();

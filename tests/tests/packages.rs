@@ -1,6 +1,6 @@
 //! Site installations: the Helm chart, the services, the Debian package.
 
-use accord_tests::{Tool, libacc, root, test_program, tool};
+use accord_tests::{Tool, libacc, root, stripped, test_program, tool};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -61,8 +61,8 @@ fn systemd_takes_the_services() {
 /// The package in a system of its own, whose services run a user's programs.
 #[test]
 fn the_services_run_programs_of_users() {
-    let build = libacc().unwrap().parent().unwrap().to_owned();
-    let checked = Command::new(root().join("scripts/check-services")).env("BUILD", build).output().unwrap();
+    let checked =
+        Command::new(root().join("scripts/check-services")).env("BUILD", stripped().unwrap()).output().unwrap();
     match checked.status.code() {
         Some(0) => {}
         Some(SKIPPED) => println!("{}", text(&checked).trim()),
@@ -88,12 +88,12 @@ fn the_debian_package_has_all_that_is_installed() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let build = libacc().unwrap().parent().unwrap().to_owned();
+    let build = stripped().unwrap();
     let script = |name: &str, arguments: &[&Path], variables: &[(&str, &Path)]| {
         let done = Command::new(root().join(name))
             .args(arguments)
             .env("BUILD", &build)
-            // Debug builds are large, and the package is used only once here.
+            // The package is used only once here.
             .env("DPKG_DEB_COMPRESSOR_TYPE", "none")
             .envs(variables.iter().copied())
             .output()
@@ -115,6 +115,7 @@ fn the_debian_package_has_all_that_is_installed() {
 
 /// Stripped programs still find their parts, and run a program on a CPU device.
 #[test]
+#[ignore = "long"]
 fn a_release_runs_without_symbols_and_has_them_apart() {
     if !has("objcopy") {
         return;

@@ -1,6 +1,7 @@
 //! Too few descriptors and too little memory: programs report what they lack, and which process the system has ended
 //! for it.
 
+use accord_test_tier::{cases, pick};
 use accord_tests::{Cluster, Finished, Job, ProcessGroup, Tool, compile_support, libacc, test_program, tool};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -68,8 +69,10 @@ fn executors_without_threads_say_so() {
     let few_threads = compile_support("few_threads", folder.path()).unwrap();
     let program = test_program("c/devices_each.c").unwrap();
     let (mut worked, mut reported) = (0, 0);
+    let mut threads = cases(&[0, 1, 2, 3, 4, 6, 8], 2);
+    threads.push(40);
     for transport in ["shm", "tls"] {
-        for threads in [0, 1, 2, 3, 4, 6, 8, 40] {
+        for threads in threads.clone() {
             let builder = Cluster::builder().hosts(2).devices(1).memory("256M").preload(&few_threads);
             let builder = builder.env("EXECUTOR_THREADS", threads.to_string()).env("ACCORD_TRANSPORT", transport);
             let cluster = builder.start().unwrap();
@@ -85,7 +88,7 @@ fn executors_without_threads_say_so() {
             }
         }
     }
-    assert_eq!((worked, reported), (2, 14));
+    assert_eq!((worked, reported), (2, 2 * (threads.len() - 1)));
 }
 
 #[test]
@@ -165,15 +168,15 @@ fn ranks_that_have_too_little_say_what_and_leave_nothing() {
     let each = |name: &str, amounts: &[u32]| -> Vec<String> {
         amounts.iter().map(|amount| format!("ulimit -{name} {amount}")).collect()
     };
-    assert!(reported(&each("n", &[4, 6, 8, 12]), "(ulimit -n)") > 2);
-    assert!(reported(&each("v", &[40_000, 200_000]), "ulimit -v") > 0);
-    assert!(reported(&each("f", &[0, 1_000]), "(ulimit -f)") == 2);
+    assert!(reported(&each("n", pick(&[8], &[4, 6, 8, 12])), "(ulimit -n)") > pick(0, 2));
+    assert!(reported(&each("v", pick(&[200_000], &[40_000, 200_000])), "ulimit -v") > 0);
+    assert!(reported(&each("f", pick(&[1_000], &[0, 1_000])), "(ulimit -f)") == pick(1, 2));
     if !nix::unistd::geteuid().is_root() {
         reported(&each("u", &[1, 2]), "ulimit -u");
         return;
     }
     // The limit on processes does not hold for root, but that of a control group does.
-    let groups: Vec<_> = [2, 4, 6, 8].into_iter().map_while(ProcessGroup::new).collect();
+    let groups: Vec<_> = pick(&[6][..], &[2, 4, 6, 8]).iter().copied().map_while(ProcessGroup::new).collect();
     if groups.is_empty() {
         println!("skipped: there is no control group for processes");
         return;

@@ -2,6 +2,7 @@
 //! that are network namespaces, where the program of `accord run --local-cluster HxD --bare` may use mpirun as on a
 //! cluster. Skipped, with the reason, without namespaces or mpirun.
 
+use accord_test_tier::{cases, pick};
 use accord_tests::{
     Finished, Hosts, Job, Result, Tool, Variant, compile_mpi, libacc, no_mpi, repository_file, test_program, tool,
 };
@@ -74,7 +75,7 @@ fn ranks_of_a_local_cluster_go_by_mpi_too() -> Result<()> {
         println!("skipped: {why}");
         return Ok(());
     }
-    for options in [&[][..], &["--loopback"]] {
+    for options in cases(&[&[][..], &["--loopback"]], 1) {
         let job =
             Job::new(tool(Tool::Accord)?).with_mpi().env("ACCORD_LIBACC", libacc()?).env("ACCORD_CPU_MEMORY", "128M");
         let job = job
@@ -118,7 +119,7 @@ fn a_run_whose_node_dies_names_it_and_ends() -> Result<()> {
         cat out err
         left
     "#;
-    for dies in ["accord-node-agent", "accord-node-agent|orted|hydra|endless"] {
+    for dies in cases(&["accord-node-agent", "accord-node-agent|orted|hydra|endless"], 1) {
         let script = format!("DIES='{dies}'\n{script}");
         let Some(finished) = on_hosts(&script, &[&test_program("cluster/endless.c")?])? else { return Ok(()) };
         let report = finished.report();
@@ -136,8 +137,8 @@ fn a_run_whose_node_dies_names_it_and_ends() -> Result<()> {
 #[test]
 fn a_run_that_is_killed_at_any_moment_leaves_nothing() -> Result<()> {
     let script = r#"
-        for whom in run supervisor term; do
-            for moment in 0.3 1 4; do
+        for whom in $WHOM; do
+            for moment in $MOMENTS; do
                 accord run --hostfile $W/hosts --shared $SHARED -np 3 -- "$1" launch 1 > /dev/null 2>&1 &
                 run=$!
                 sleep $moment
@@ -152,9 +153,12 @@ fn a_run_that_is_killed_at_any_moment_leaves_nothing() -> Result<()> {
             done
         done
     "#;
-    let Some(finished) = on_hosts(script, &[&test_program("cluster/endless.c")?])? else { return Ok(()) };
-    assert_eq!(finished.stdout.matches("left: \n").count(), 9, "{}", finished.report());
+    let (whom, moments) = (cases(&["run", "supervisor", "term"], 2), pick(&["0.3", "2"][..], &["0.3", "1", "4"]));
+    let script = format!("WHOM='{}' MOMENTS='{}'\n{script}", whom.join(" "), moments.join(" "));
+    let Some(finished) = on_hosts(&script, &[&test_program("cluster/endless.c")?])? else { return Ok(()) };
+    let runs = whom.len() * moments.len();
+    assert_eq!(finished.stdout.matches("left: \n").count(), runs, "{}", finished.report());
     // The folder is empty, too: lines come in pairs.
-    assert_eq!(finished.stdout.lines().count(), 18, "{}", finished.report());
+    assert_eq!(finished.stdout.lines().count(), 2 * runs, "{}", finished.report());
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Many programs at once, and many in sequence. `ACCORD_TEST_AT_ONCE` and `ACCORD_TEST_IN_A_ROW` set the numbers; `make
 //! storm` uses 200 and 1,000.
 
+use accord_test_tier::pick;
 use accord_tests::{Cluster, Running, test_program};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ fn cluster() -> Cluster {
 
 #[test]
 fn programs_that_start_at_once_all_run() {
-    let programs = count("ACCORD_TEST_AT_ONCE", 24);
+    let programs = count("ACCORD_TEST_AT_ONCE", pick(12, 24));
     let cluster = cluster();
     let program = test_program("c/devices_each.c").unwrap();
     let begun = Instant::now();
@@ -64,7 +65,7 @@ fn held(process: u32) -> Held {
 
 #[test]
 fn resources_of_ended_sessions_are_released() {
-    let sessions = count("ACCORD_TEST_IN_A_ROW", 60);
+    let sessions = count("ACCORD_TEST_IN_A_ROW", pick(30, 60));
     let cluster = cluster();
     let program = test_program("c/devices_each.c").unwrap();
     let run = |nth: u32| {

@@ -32,8 +32,10 @@ const CERTIFICATES_LAST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 const START_MAX: Duration = Duration::from_secs(20);
 /// The time for a coordinator on a busy core to notice a dead agent, which the launcher may see first.
 const WORD_MAX: Duration = Duration::from_millis(500);
-/// Pause between two polls.
-const RETRY_INTERVAL: Duration = Duration::from_millis(2);
+/// The shortest and the longest pause between two polls.
+const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
+/// The share of the time waited so far that a pause takes. Polls take processor time from the agents that are starting.
+const PAUSE_SHARE: u32 = 16;
 /// Most bytes of the end of a part's log in a failure message.
 const LOG_SHOWN: usize = 2000;
 
@@ -281,12 +283,13 @@ fn wait_until<T>(
     limit: Duration,
     mut look: impl FnMut(&Processes<'_>) -> Option<T>,
 ) -> Result<Option<T>> {
-    let deadline = Instant::now() + limit;
-    while Instant::now() < deadline {
+    let begun = Instant::now();
+    while begun.elapsed() < limit {
         if let Some(seen) = look(processes) {
             return Ok(Some(seen));
         }
-        match signals.next(Some(Instant::now() + RETRY_INTERVAL))? {
+        let pause = (begun.elapsed() / PAUSE_SHARE).clamp(PAUSES[0], PAUSES[1]);
+        match signals.next(Some(Instant::now() + pause))? {
             Event::Ended(pid, status) => {
                 if let Some(name) = processes.ended_part(pid) {
                     let wait = if name == AGENTS { WORD_MAX } else { Duration::ZERO };

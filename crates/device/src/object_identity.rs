@@ -1,9 +1,9 @@
 //! The identity of an object file of the program. Two processes run the same code only if the identities are equal.
 
 use accord_types::short_lock::ShortLock;
-use object::Object as _;
-use object::ReadCache;
-use object::read::elf::ElfFile64;
+use object::elf::{ELF_NOTE_GNU, FileHeader64, NT_GNU_BUILD_ID};
+use object::read::elf::{FileHeader as _, SectionHeader as _};
+use object::{Endianness, ReadCache};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -29,13 +29,25 @@ static KEPT: ShortLock<Option<FileHashes>> = ShortLock::new(None);
 /// Returns an error if the file can't be read.
 pub fn of_file(path: &Path) -> io::Result<String> {
     let cache = ReadCache::new(File::open(path)?);
-    let build_id = ElfFile64::<object::Endianness, _>::parse(&cache)
-        .ok()
-        .and_then(|elf| elf.build_id().ok().flatten().filter(|id| !id.is_empty()).map(hex));
-    match build_id {
-        Some(id) => Ok(id),
+    match build_id(&cache).filter(|id| !id.is_empty()) {
+        Some(id) => Ok(hex(id)),
         None => of_contents(path),
     }
+}
+
+/// Returns the build id in the notes of an ELF file. Reads no symbols, of which a program may have hundreds of thousands.
+fn build_id(cache: &ReadCache<File>) -> Option<&[u8]> {
+    let header = FileHeader64::<Endianness>::parse(cache).ok()?;
+    let endian = header.endian().ok()?;
+    for section in header.sections(endian, cache).ok()?.iter() {
+        let Some(mut notes) = section.notes(endian, cache).ok()? else { continue };
+        while let Some(note) = notes.next().ok()? {
+            if note.name() == ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID {
+                return Some(note.desc());
+            }
+        }
+    }
+    None
 }
 
 /// Returns the hash of a file's contents, which is cached while the file appears unchanged.
@@ -106,6 +118,7 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use object::Object as _;
 
     #[test]
     fn contents_tell_files_without_build_id_apart() {

@@ -2,6 +2,7 @@
 
 use super::tests::compile_with;
 use super::*;
+use accord_test_tier::cases;
 
 /// Returns for each kernel its name, its number of gangs, and the result. The compiler's own list of kernels, a comment, has the full
 /// numbers.
@@ -30,7 +31,7 @@ const SOURCES: [&str; 2] = ["gangs.c", "gangs.f90"];
 #[test]
 fn numbers_that_the_image_can_say_stay() {
     for source in SOURCES {
-        for (level, gangs, length) in [
+        let all = [
             ("-O0", 1000, 8000),
             ("-O1", 1000, 8000),
             ("-O1", 1000, 250_000),
@@ -38,7 +39,8 @@ fn numbers_that_the_image_can_say_stay() {
             ("-O2", 1000, 8000),
             ("-O2", 32_768, 250_000),
             ("-O3", 1000, 8000),
-        ] {
+        ];
+        for (level, gangs, length) in cases(&all, 2) {
             let Some(reported) = reported(source, level, gangs, length) else { return };
             assert!(reported.len() > 5, "{reported:?}");
             for (name, _, count) in reported {
@@ -51,7 +53,7 @@ fn numbers_that_the_image_can_say_stay() {
 #[test]
 fn larger_numbers_are_seen_in_the_code_or_refused() {
     for source in SOURCES {
-        for (level, gangs) in [
+        let all = [
             ("-O1", 100_000),
             ("-O2", 65_536),
             ("-O2", 65_537),
@@ -60,7 +62,8 @@ fn larger_numbers_are_seen_in_the_code_or_refused() {
             ("-O2", 131_077),
             ("-O2", 196_608),
             ("-O3", 100_000),
-        ] {
+        ];
+        for (level, gangs) in cases(&all, 3) {
             let Some(reported) = reported(source, level, gangs, 250_000) else { return };
             for (name, count) in named(&reported, "variable_length") {
                 // Kernels 12 and 13 add the number in each round: 196,608 may be three rounds of 65,536, and 98,304 of 32,768.

@@ -5,7 +5,7 @@ use accord_sim::random::Random;
 use accord_sim::seeds;
 
 /// Seeds of the short tier, and of the long one.
-const SHORT: u64 = 400;
+const SHORT: u64 = 150;
 const LONG: u64 = 10_000;
 /// Every this many seeds there is a cluster of 1,000 agents with 8 devices each, and two of half an hour with outages
 /// of minutes.

@@ -162,6 +162,7 @@ fn stuck_copies_between_nodes_block_only_the_thread_that_enqueues_them() {
 
 /// Copies of many queues to one device, after an operation that does not end: more than an executor would remember.
 #[test]
+#[ignore = "long"]
 fn stalled_target_blocks_the_program_only_until_the_limit() {
     const QUEUES: u32 = 32;
     const SOURCES: usize = 5;

@@ -31,6 +31,19 @@ pub fn first_seed(count: u64) -> u64 {
     if is_long() { 0 } else { today().wrapping_mul(count) }
 }
 
+/// Returns the cases of this run: all in the long tier, and `count` of them in the short one, where successive days take all in turn.
+///
+/// A test prints the case that failed, so that it can be run alone.
+#[must_use]
+pub fn cases<T: Clone>(all: &[T], count: usize) -> Vec<T> {
+    if is_long() { all.to_vec() } else { part(all, count, today()) }
+}
+
+fn part<T: Clone>(all: &[T], count: usize, day: u64) -> Vec<T> {
+    let first = usize::try_from(day).unwrap_or(0).wrapping_mul(count);
+    (0..count.min(all.len())).map(|n| all[first.wrapping_add(n) % all.len()].clone()).collect()
+}
+
 /// Returns the next number of SplitMix64, from which tests make what they choose, and advances `state`, whose first value is the seed.
 pub const fn splitmix64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -55,6 +68,14 @@ mod tests {
         let mut state = 0;
         let numbers = [(); 3].map(|()| splitmix64(&mut state));
         assert_eq!(numbers, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]);
+    }
+
+    #[test]
+    fn successive_days_take_all_cases() {
+        let days = [0, 1, 2].map(|day| part(&["a", "b", "c", "d", "e"], 2, day));
+        assert_eq!(days, [["a", "b"], ["c", "d"], ["e", "a"]]);
+        assert_eq!(part(&[1, 2], 3, 7), [2, 1], "never one twice");
+        assert!(part::<u8>(&[], 3, 1).is_empty());
     }
 
     #[test]

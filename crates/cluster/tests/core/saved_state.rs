@@ -19,7 +19,7 @@ const UNIX_MS: u64 = 1_800_000_000_000;
 const NODES: u64 = 3;
 const STEPS: u64 = 400;
 /// Seeds of the short tier, and of the long one.
-const SHORT: u64 = 5;
+const SHORT: u64 = 2;
 const LONG: u64 = 200;
 
 /// A decision that is not durable yet, whose effects have not been carried out.

@@ -3,8 +3,9 @@
 use super::layout::LAYOUT_VERSION;
 use crate::program::ProgramSpec;
 use accord_types::{Error, ErrorCode, Result, os_text};
-use object::read::elf::ElfFile64;
-use object::{Endianness, Object as _, ObjectSection as _, ReadCache};
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader as _, SectionHeader as _};
+use object::{Endianness, ReadCache};
 use std::cmp::Ordering;
 use std::fmt;
 use std::fs::File;
@@ -67,11 +68,14 @@ impl fmt::Display for Version {
 /// Returns the version that a file names; `Ok(None)` if it names none, as libraries without the mark.
 fn of_file(path: &Path) -> std::io::Result<Option<Version>> {
     let cache = ReadCache::new(File::open(path)?);
-    let mark = ElfFile64::<Endianness, _>::parse(&cache).ok().and_then(|elf| {
-        let section = elf.section_by_name(MARK_SECTION)?;
-        Version::read(section.data().ok()?)
-    });
-    Ok(mark)
+    // `ElfFile64::parse` reads all symbols, too.
+    let mark = || {
+        let header = FileHeader64::<Endianness>::parse(&cache).ok()?;
+        let endian = header.endian().ok()?;
+        let (_, section) = header.sections(endian, &cache).ok()?.section_by_name(endian, MARK_SECTION.as_bytes())?;
+        Version::read(section.data(endian, &cache).ok()?)
+    };
+    Ok(mark())
 }
 
 /// Compares the `libacc.so` that a worker is to load with this build.

@@ -54,7 +54,7 @@ pub(super) fn preprocessed(folder: &Path, text: &str) -> String {
 
 #[test]
 fn random_nests_in_another_order_leave_what_the_serial_run_leaves() {
-    let seeds = seeds(OF_FILE, 200, 10_000);
+    let seeds = seeds(OF_FILE, 100, 10_000);
     if written(seeds.clone(), "c", |seed| file(&cases(seed))) {
         return;
     }

@@ -18,7 +18,7 @@ use naive::Naive;
 use promises::Promises;
 
 /// Histories of the short tier, and of the long one.
-const SHORT: u64 = 150;
+const SHORT: u64 = 60;
 const LONG: u64 = 10_000;
 
 /// Number of inputs of a history.

@@ -231,7 +231,7 @@ pub(super) fn source(seed: u64) -> String {
 #[test]
 fn plans_of_random_nests_compute_what_the_source_does() {
     let folder = tempfile::tempdir().unwrap();
-    let seeds = seeds(NESTS, 100, 5_000);
+    let seeds = seeds(NESTS, 50, 5_000);
     if written(seeds.clone(), "f90", source) {
         return;
     }

@@ -1,4 +1,4 @@
-//! A program copies from each device of 256 agents to every other one, in a random order. The agents' exchanges, pools of
+//! A program copies from each device of many agents to every other one, in a random order. The agents' exchanges, pools of
 //! lanes and lanes over MPI are the real ones; a seed decides the interleaving. Every copy completes, no copy gets
 //! another's bytes, and no rank has more receive buffers than there are tags. Half of the large copies have a posted
 //! receive, as far as the bound allows.
@@ -9,12 +9,17 @@ use crate::peer::PeerId;
 use crate::transfer::{
     ControlMessage, LanePool, Offer, PushStep, Random, ReceiveAnnouncement, TransferEffect, TransferTable,
 };
+use accord_test_tier::{first_seed, pick};
 use accord_types::TransferId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
 use std::num::NonZeroU16;
 
-const AGENTS: u32 = 256;
+/// Number of agents: 256 in the long tier.
+fn agents() -> u32 {
+    pick(64, 256)
+}
+
 /// Queues of a device over which copies are spread.
 const QUEUES: usize = 16;
 /// Bytes of a copy: in messages of the lane, or in an exposed buffer.
@@ -114,14 +119,14 @@ impl World {
             done: 0,
         };
         let mut world = Self {
-            agents: (0..AGENTS).map(agent).collect(),
-            under_way: (0..AGENTS).map(|_| BTreeMap::new()).collect(),
-            sending: vec![0; AGENTS as usize],
-            receives: vec![0; AGENTS as usize],
+            agents: (0..agents()).map(agent).collect(),
+            under_way: (0..agents()).map(|_| BTreeMap::new()).collect(),
+            sending: vec![0; agents() as usize],
+            receives: vec![0; agents() as usize],
             most_sent_bytes: 0,
         };
-        for from in 0..AGENTS {
-            for to in (0..AGENTS).filter(|to| *to != from) {
+        for from in 0..agents() {
+            for to in (0..agents()).filter(|to| *to != from) {
                 let (mut lanes, mut pool) = (Vec::new(), LanePool::default());
                 // One lane to every other peer, two lanes to the rest.
                 for _ in 0..1 + (from + to) % 2 {
@@ -131,9 +136,9 @@ impl World {
                 world.at(from).lanes.insert(to, (lanes, pool));
             }
             while world.send(from) {
-                (0..AGENTS).for_each(|to| _ = world.deliver(to, from));
+                (0..agents()).for_each(|to| _ = world.deliver(to, from));
             }
-            for to in (0..AGENTS).filter(|to| *to != from) {
+            for to in (0..agents()).filter(|to| *to != from) {
                 while let Some(lane) = world.at(to).streams.next_opened() {
                     world.at(to).reading.insert(lane, Reading::default());
                     world.at(to).notify.insert(from, lane);
@@ -411,11 +416,11 @@ fn shuffle<T>(items: &mut [T], chance: &mut Random) {
 fn copy_all(seed: u64) {
     let mut chance = Random(seed);
     let mut world = World::new();
-    let mut pairs: Vec<(u32, u32)> = (0..AGENTS).flat_map(|from| (0..AGENTS).map(move |to| (from, to))).collect();
+    let mut pairs: Vec<(u32, u32)> = (0..agents()).flat_map(|from| (0..agents()).map(move |to| (from, to))).collect();
     pairs.retain(|(from, to)| from != to);
     shuffle(&mut pairs, &mut chance);
     let copies = pairs.len();
-    // All copies of the program are in flight at once: 510 for each agent.
+    // All copies of the program are in flight at once: twice as many for each agent as there are other ones.
     for (number, (from, to)) in pairs.into_iter().enumerate() {
         let transfer = TransferId(number as u64);
         let (len, queue) = (if chance.below(2) == 0 { SMALL } else { LARGE }, chance.below(QUEUES));
@@ -424,7 +429,7 @@ fn copy_all(seed: u64) {
         world.at(to).transfers.expect(transfer, peer(from), Ok(len)).unwrap();
         world.at(to).queues[queue].push_back(Work::Expect(transfer, false));
     }
-    let mut order: Vec<u32> = (0..AGENTS).collect();
+    let mut order: Vec<u32> = (0..agents()).collect();
     let mut moved = true;
     while moved {
         moved = false;
@@ -458,12 +463,13 @@ fn copy_all(seed: u64) {
     assert_eq!(done, 2 * copies, "seed {seed}: something stands still");
     assert!(world.agents.iter().all(|agent| (agent.transfers.pushes(), agent.transfers.expects()) == (0, 0)));
     let posts: usize = world.agents.iter().map(|agent| agent.posts).sum();
-    assert!(copies / 16 < posts && posts < copies / 4, "{posts} of {copies} copies had a posted receive");
+    let most = pick(copies / 2, copies / 4);
+    assert!(copies / 16 < posts && posts < most, "{posts} of {copies} copies had a posted receive");
     assert!(world.agents.iter().all(|agent| agent.posted.is_empty()));
-    assert!(world.most_sent_bytes <= AGENTS as usize * SENDS_MAX * (128 << 10));
+    assert!(world.most_sent_bytes <= agents() as usize * SENDS_MAX * (128 << 10));
 }
 
 #[test]
 fn copies_from_all_devices_to_all_devices_end() {
-    copy_all(0x2545_f491_4f6c_dd1d);
+    copy_all(0x2545_f491_4f6c_dd1d + first_seed(1));
 }
