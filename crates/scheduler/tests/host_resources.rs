@@ -32,28 +32,31 @@ struct Cluster {
     last: JobId,
 }
 
+/// Returns the input for a node with 64 GiB of memory.
+fn node(at: u32, kinds: &[DeviceType], cores: u64) -> Input {
+    let class = |kind| DeviceClass { kind, model: "x".to_owned(), memory: 1 << 34, context: 0, compute: (9, 0) };
+    let device = |(ordinal, &kind)| DeviceDescription { ordinal, class: class(kind) };
+    Input::NodeJoined(NodeDescription {
+        id: NodeId(at),
+        name: format!("n{at}"),
+        incarnation: 1,
+        devices: (0..).zip(kinds).map(device).collect(),
+        cores,
+        host_memory: 64 << 30,
+        labels: BTreeMap::new(),
+    })
+}
+
 impl Cluster {
-    fn new(policy: &SitePolicy) -> Self {
-        let scheduler = Scheduler::new(policy.tree([]));
-        let mut cluster = Self { scheduler, now: 0, last: JobId(0) };
-        let class = DeviceClass {
-            kind: DeviceType::Nvidia,
-            model: "h200".to_owned(),
-            memory: 1 << 37,
-            context: 0,
-            compute: (9, 0),
-        };
-        let device = |ordinal| DeviceDescription { ordinal, class: class.clone() };
-        cluster.apply(Input::NodeJoined(NodeDescription {
-            id: NodeId(0),
-            name: "n0".to_owned(),
-            incarnation: 1,
-            devices: (0..8).map(device).collect(),
-            cores: 16_000,
-            host_memory: 64 << 30,
-            labels: BTreeMap::new(),
-        }));
+    fn new(policy: &str) -> Self {
+        let mut cluster = Self::without_nodes(policy);
+        cluster.apply(node(0, &[DeviceType::Nvidia; 8], 16_000));
         cluster
+    }
+
+    fn without_nodes(policy: &str) -> Self {
+        let policy = SitePolicy::read(policy, None).unwrap_or_else(|found| panic!("{found:?}"));
+        Self { scheduler: Scheduler::new(policy.tree([])), now: 0, last: JobId(0) }
     }
 
     fn apply(&mut self, input: Input) {
@@ -87,7 +90,7 @@ impl Cluster {
 
 /// Has a user request small jobs all the time, and another user one large job, until that one starts.
 fn check_wait(small: &str, large: &str) {
-    let mut cluster = Cluster::new(&SitePolicy::read(POLICY, None).unwrap());
+    let mut cluster = Cluster::new(POLICY);
     let mut large_job = None;
     for minute in 0..ASKED + WAIT_MAX {
         cluster.now = minute * MINUTE;
@@ -118,7 +121,7 @@ fn a_job_with_much_memory_starts_behind_small_jobs() {
 
 #[test]
 fn a_job_without_a_limit_is_not_renewed_on_claimed_cores() {
-    let mut cluster = Cluster::new(&SitePolicy::read(POLICY, None).unwrap());
+    let mut cluster = Cluster::new(POLICY);
     cluster.ask("tom", "small", "1:nvidia:cores=4 limit=35m");
     for _ in 0..6 {
         cluster.ask("tom", "small", "1:nvidia:cores=2 limit=1h");
@@ -138,31 +141,20 @@ fn a_job_without_a_limit_is_not_renewed_on_claimed_cores() {
     assert!(cluster.runs(large) && endless.is_some_and(|job| !cluster.runs(job)));
 }
 
+/// Has eva request devices from a program on a node. Returns the effects.
+fn ask_from(cluster: &mut Cluster, own: u32, request: &str) -> Vec<Effect> {
+    let (user, account, request) = ("eva".to_owned(), "large/eva".to_owned(), request.parse().unwrap());
+    let (input, mut effects) = (Input::Ask { user, account, origin: Some(NodeId(own)), request }, Vec::new());
+    cluster.scheduler.apply(Millis(cluster.now), input, &mut effects);
+    effects
+}
+
 #[test]
 fn a_job_of_several_parts_starts_once_another_job_takes_the_node_that_its_parts_cannot_share() {
-    let node = |at: u32, kinds: &[DeviceType]| {
-        let class = |kind| DeviceClass { kind, model: "x".to_owned(), memory: 1 << 34, context: 0, compute: (9, 0) };
-        let device = |(ordinal, &kind)| DeviceDescription { ordinal, class: class(kind) };
-        Input::NodeJoined(NodeDescription {
-            id: NodeId(at),
-            name: format!("n{at}"),
-            incarnation: 1,
-            devices: (0..).zip(kinds).map(device).collect(),
-            cores: 8_000,
-            host_memory: 64 << 30,
-            labels: BTreeMap::new(),
-        })
-    };
-    let mut cluster =
-        Cluster { scheduler: Scheduler::new(SitePolicy::read(POLICY, None).unwrap().tree([])), now: 0, last: JobId(0) };
-    cluster.apply(node(0, &[DeviceType::Cpu, DeviceType::Nvidia]));
-    cluster.apply(node(1, &[DeviceType::Cpu]));
-    let ask = |cluster: &mut Cluster, request: &str| {
-        let (user, account, request) = ("eva".to_owned(), "large/eva".to_owned(), request.parse().unwrap());
-        let (input, mut effects) = (Input::Ask { user, account, origin: Some(NodeId(0)), request }, Vec::new());
-        cluster.scheduler.apply(Millis(cluster.now), input, &mut effects);
-        effects
-    };
+    let mut cluster = Cluster::without_nodes(POLICY);
+    cluster.apply(node(0, &[DeviceType::Cpu, DeviceType::Nvidia], 8_000));
+    cluster.apply(node(1, &[DeviceType::Cpu], 8_000));
+    let ask = |cluster: &mut Cluster, request: &str| ask_from(cluster, 0, request);
     // The first part takes the cores of the node with the only GPU, on which it is placed first.
     let effects = ask(&mut cluster, "1:cpu:cores=6 + 1:nvidia:cores=6 limit=1h");
     assert!(matches!(effects[..], [Effect::Queued { .. }]), "{effects:?}");
@@ -172,4 +164,17 @@ fn a_job_of_several_parts_starts_once_another_job_takes_the_node_that_its_parts_
         matches!(effects[..], [Effect::Queued { .. }, Effect::Started { .. }, Effect::Started { .. }]),
         "{effects:?}"
     );
+}
+
+#[test]
+fn a_job_of_several_parts_starts_if_they_fit_from_its_own_node_on_but_not_from_another() {
+    let mut cluster = Cluster::without_nodes(POLICY);
+    cluster.apply(node(0, &[DeviceType::Cpu, DeviceType::Nvidia], 8_000));
+    cluster.apply(node(1, &[DeviceType::Nvidia], 8_000));
+    // From node 0 on, the GPU takes the cores of the only node with a CPU device.
+    let request = "1:nvidia:cores=6 + 1:cpu:cores=6 limit=1h";
+    let effects = ask_from(&mut cluster, 0, request);
+    assert!(matches!(effects[..], [Effect::Queued { .. }]), "{effects:?}");
+    let effects = ask_from(&mut cluster, 1, request);
+    assert!(matches!(effects[..], [Effect::Queued { .. }, Effect::Started { .. }]), "{effects:?}");
 }
