@@ -4,7 +4,7 @@
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::policy::SitePolicy;
-use accord_scheduler::{Effect, Input, JobId, Millis, Phase, Scheduler};
+use accord_scheduler::{Effect, Input, JobId, Millis, Phase, Scheduler, WaitReason};
 use accord_types::{DeviceType, NodeId};
 use std::collections::BTreeMap;
 
@@ -15,6 +15,18 @@ ageing = "30m"
 quantum = "10m"
 [account.small]
 users = ["tom"]
+[account.large]
+users = ["eva"]
+"#;
+
+/// The policy in which the user of small jobs has device-hours.
+const WITH_HOURS: &str = r#"
+ageing = "30m"
+quantum = "10m"
+grace = "1m"
+[account.small]
+users = ["tom"]
+device-hours = 1
 [account.large]
 users = ["eva"]
 "#;
@@ -74,6 +86,14 @@ impl Cluster {
                 }
                 _ => None,
             }));
+        }
+    }
+
+    /// Goes on to a minute, in steps of one.
+    fn pass_until(&mut self, minute: u64) {
+        while self.now < minute * MINUTE {
+            self.now += MINUTE;
+            self.apply(Input::Tick);
         }
     }
 
@@ -177,4 +197,61 @@ fn a_job_of_several_parts_starts_if_they_fit_from_its_own_node_on_but_not_from_a
     assert!(matches!(effects[..], [Effect::Queued { .. }]), "{effects:?}");
     let effects = ask_from(&mut cluster, 1, request);
     assert!(matches!(effects[..], [Effect::Queued { .. }, Effect::Started { .. }]), "{effects:?}");
+}
+
+#[test]
+fn a_job_whose_account_has_hours_again_is_not_renewed_on_claimed_cores() {
+    let mut cluster = Cluster::new(WITH_HOURS);
+    let endless = cluster.ask("tom", "small", "1:nvidia:cores=2");
+    cluster.ask("eva", "large", "1:nvidia:cores=14 limit=75m");
+    cluster.pass_until(5);
+    // Its reserved start is at minute 75, once the end of the job without a limit is known.
+    let large = cluster.ask("eva", "large", "1:nvidia:cores=16 limit=1h");
+    // The hours are spent at minute 60. The job is warned at minute 69, and would be renewed until minute 80.
+    cluster.pass_until(69);
+    assert!(cluster.runs(endless));
+    cluster.apply(Input::MonthBegan);
+    cluster.pass_until(70);
+    assert!(!cluster.runs(endless));
+    cluster.pass_until(75);
+    assert!(cluster.runs(large));
+}
+
+#[test]
+fn an_explanation_names_the_job_whose_reserved_start_needs_the_cores() {
+    let mut cluster = Cluster::new(POLICY);
+    cluster.ask("tom", "small", "1:nvidia:cores=8 limit=30m");
+    let large = cluster.ask("eva", "large", "1:nvidia:cores=16 limit=1h");
+    let small = cluster.ask("tom", "small", "1:nvidia:cores=4 limit=1h");
+    let reason = cluster.scheduler.reason(small);
+    assert_eq!(reason, Some(WaitReason::Claimed { model: "x".to_owned(), by: large }));
+    let before = cluster.ask("tom", "small", "1:nvidia:cores=4 limit=30m");
+    assert!(cluster.runs(before) && !cluster.runs(small));
+    cluster.apply(Input::Cancel { job: large, by: "eva".to_owned() });
+    assert!(cluster.runs(small));
+}
+
+#[test]
+fn a_search_costs_no_more_where_more_jobs_are_on_nodes_with_claims() {
+    const NODES: u32 = 20;
+    let steps = |jobs: u32| {
+        let mut cluster = Cluster::without_nodes(POLICY);
+        for at in 0..NODES {
+            cluster.apply(node(at, &[DeviceType::Nvidia; 16], 64_000));
+        }
+        for _ in 0..jobs * NODES {
+            let job = cluster.ask("tom", "small", "1:nvidia:cores=1 spread limit=1h");
+            assert!(cluster.runs(job));
+        }
+        // Its reserved start is in an hour, on four devices and all cores of each node.
+        let all = format!("{}:nvidia:cores=16 nodes={NODES} limit=1h", 4 * NODES);
+        let all = cluster.ask("eva", "large", &all);
+        assert!(cluster.scheduler.explain(all).unwrap().starts == Some(Millis(60 * MINUTE)));
+        let before = cluster.scheduler.steps();
+        let job = cluster.ask("tom", "small", "1:nvidia:cores=1 limit=2h");
+        assert!(!cluster.runs(job));
+        cluster.scheduler.steps() - before
+    };
+    let (few, many) = (steps(1), steps(8));
+    assert!(many <= few + few / 4, "{few} steps, {many} with more jobs");
 }

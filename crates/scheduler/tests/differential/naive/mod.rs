@@ -458,7 +458,10 @@ impl Naive {
             let claimed =
                 claims.filter(|reserved_start| reserved_start.starts < renewed).any(|of| of.places.contains(&grant.at));
             let takes = self.beside_of(grant) != (0, 0);
-            reserved || claimed || self.deadline(grant.device) < renewed || takes && self.is_short(grant.at.0, renewed)
+            reserved
+                || claimed
+                || self.deadline(grant.device) < renewed
+                || takes && self.is_short(grant.at.0, renewed, job.id)
         };
         if held().any(is_set_aside) {
             return true;
