@@ -13,8 +13,8 @@ use accord_scheduler::path_class::PathTimesByClass;
 use accord_scheduler::policy::{Quota, RELEASE_MS};
 use accord_scheduler::request::{Alternative, Locality, Part, Take};
 use accord_scheduler::{
-    DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Members, Millis, Policy, RELEASE_EXPECTED_MS, Refusal,
-    Request, Reservation, ReservationId, ReservedDevices, SETTLE_MS, SlipCause,
+    DISPLACED_DEVICES_MAX, DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Members, Millis, Policy,
+    RELEASE_EXPECTED_MS, Refusal, Request, Reservation, ReservationId, ReservedDevices, SETTLE_MS, SlipCause,
 };
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::cmp::Ordering;
