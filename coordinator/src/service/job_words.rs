@@ -218,6 +218,11 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
         Some(WaitReason::Cores { model, .. }) => {
             format!("to start, jobs that have cores of nodes with {model} have to end, and they have no time limit")
         }
+        Some(WaitReason::Claimed { by, .. }) => {
+            format!(
+                "to start, job {by} has to start and end; with a limit that ends before job {by} starts, this job may start before it"
+            )
+        }
         _ => "no start is known".to_owned(),
     }
 }

@@ -81,5 +81,5 @@ pub(crate) fn carries(
         let of = used.entry(pick.spot.node).or_default();
         *of = of.plus(parts[pick.part].host_resources(), 1);
     }
-    used.iter().all(|(&node, &needed)| pool.node(node).host_resources_for(lease, &counts).covers(needed))
+    used.iter().all(|(&node, &needed)| pool.host_resources_beside(node, lease, &counts).covers(needed))
 }

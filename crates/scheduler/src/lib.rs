@@ -101,8 +101,8 @@ pub use policy::Policy;
 pub use pool::HostResources;
 pub use request::Request;
 pub use scheduler::{
-    AccountOrder, DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Lack, NodesOfJobs, Quarantine,
-    Reservable, ReservationState, SETTLE_MS, Scheduler, TooFew, WaitReason, WaitingPlace,
+    AccountOrder, DISPLACED_DEVICES_MAX, DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Lack,
+    NodesOfJobs, Quarantine, Reservable, ReservationState, SETTLE_MS, Scheduler, TooFew, WaitReason, WaitingPlace,
 };
 pub use text_error::TextError;
 pub use time::{Millis, RELEASE_EXPECTED_MS};

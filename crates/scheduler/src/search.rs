@@ -106,7 +106,7 @@ impl Search<'_> {
     }
 
     /// Returns the number of free devices of a class on a node for jobs that last until a time.
-    fn usable(&self, node: u32, class: ClassId, until: Millis) -> u32 {
+    pub(crate) fn usable(&self, node: u32, class: ClassId, until: Millis) -> u32 {
         let found = self.pool.node(node).classes.iter().find(|on| on.class == class);
         found.map_or(0, |on| on.usable(until))
     }
@@ -241,7 +241,7 @@ impl Stage<'_> {
 
     /// Returns the cores and the host memory of a node for the job.
     fn host_resources(&self, node: u32) -> HostResources {
-        self.pool().node(node).host_resources_for((self.search.now, self.search.until), |_| true)
+        self.pool().host_resources_for(node, (self.search.now, self.search.until))
     }
 
     fn add_part(&self, node: u32, part: usize, count: u32, first_pick: usize, picks: &mut Vec<Pick>) -> bool {

@@ -10,6 +10,7 @@ use crate::pool::{HostResources, Node, Pool};
 use crate::request::{Alternative, Locality, Part, Request, Take};
 use crate::search::{Layout, PartDemand};
 use crate::{accounts::JobOrder, arithmetic};
+use accord_types::DeviceType;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub(crate) struct ShapeKey {
     pub(crate) limit_ms: Option<u64>,
     /// Labels that the account requires in addition.
     pub(crate) labels: Vec<(String, String)>,
-    /// The program's own node, if only that node is allowed.
+    /// The program's own node, if it decides whether the request fits ([`fits_by_own_node`]).
     pub(crate) own: Option<u32>,
 }
 
@@ -54,6 +55,25 @@ pub(crate) struct Shape {
     pub(crate) waiting: BTreeMap<u32, BTreeSet<JobOrder>>,
     /// Number of jobs with this shape.
     users: usize,
+}
+
+/// Whether the program's own node decides whether a request fits, not only where. `local` allows no other node. Parts that
+/// are placed one after the other, from the own node on, may leave no cores or memory to each other, so that they fit from one
+/// node but not from another.
+pub(crate) fn fits_by_own_node(request: &Request) -> bool {
+    // A CPU device takes memory of its node.
+    let may_be_cpu = |part: &Part| matches!(part.class.kind, DeviceType::Cpu | DeviceType::NotHost);
+    let may_take_host_resources = |part: &Part| part.cores > 0 || part.host_memory > 0 || may_be_cpu(part);
+    let may_be_in_each_others_way = |alternative: &Alternative| {
+        alternative.parts.len() > 1 && alternative.parts.iter().any(may_take_host_resources)
+    };
+    match request.locality {
+        Locality::Local => true,
+        Locality::OwnFirst => {
+            request.nodes.is_none() && !request.per_rank && request.alternatives.iter().any(may_be_in_each_others_way)
+        }
+        Locality::Near | Locality::Pack | Locality::Spread => false,
+    }
 }
 
 /// All shapes of waiting jobs.

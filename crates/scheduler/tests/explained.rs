@@ -87,14 +87,16 @@ impl Cluster {
         }
     }
 
-    fn ask(&mut self) {
+    /// Requests devices, or one device with cores or memory.
+    fn ask(&mut self, is_of_cores: bool) {
         let (account, user) = self.random.pick(&[("most", "a"), ("running", "b"), ("plain", "c"), ("guaranteed", "d")]);
         let what = self.random.pick(&["nvidia", "nvidia/h200", "nvidia/t4"]);
-        let count = 1 + self.random.below(4);
+        let count = if is_of_cores { 1 } else { 1 + self.random.below(4) };
         let place = self.random.pick(&["", " near", " pack", " spread", " nodes=1"]);
         let limit = self.random.pick(&["", " limit=10m", " limit=5h", " limit=5h", " limit=5h"]);
         // A node has enough for the largest request.
-        let beside = if count == 1 { self.random.pick(&["", ":ram=700G", ":cores=50"]) } else { "" };
+        let beside = self.random.pick(&["", ":ram=700G", ":cores=20", ":cores=40", ":cores=60"]);
+        let beside = if count == 1 { beside } else { "" };
         let request: Request = format!("{count}:{what}{beside}{place}{limit}").parse().unwrap();
         let (user, account) = (user.to_owned(), format!("{account}/{user}"));
         self.apply(Input::Ask { user, account, origin: None, request });
@@ -137,6 +139,11 @@ impl Cluster {
         self.scheduler.last_job()
     }
 
+    /// Whether a job requests cores.
+    fn takes_cores(&self, job: JobId) -> bool {
+        self.scheduler.request(job).is_some_and(|request| request.alternatives[0].parts[0].cores > 0)
+    }
+
     fn of_phase(&self, phase: Phase) -> Vec<JobId> {
         self.scheduler.jobs(None).filter(|view| view.phase == phase).map(|view| view.job).collect()
     }
@@ -166,6 +173,7 @@ impl Cluster {
                 let nodes: &[u32] = if model == "t4" { &[2] } else { &[0, 1] };
                 self.end(why, |view| view.devices.iter().any(|of| nodes.contains(&of.device.node.0)));
             }
+            WaitReason::Claimed { by, .. } => self.apply(Input::Cancel { job: *by, by: "root".to_owned() }),
             WaitReason::Reserved { name, .. } => self.apply(Input::Unreserve(ReservationId(name.parse().unwrap()))),
             WaitReason::Reservation { state: ReservationState::Ahead, .. } => {
                 self.now += HOUR;
@@ -192,14 +200,18 @@ fn a_job_starts_once_what_its_explanation_names_is_free() {
         for id in 0..reservations {
             cluster.reserve(id);
         }
+        let is_of_cores = cluster.random.below(4) == 0;
         for _ in 0..12 {
-            cluster.ask();
+            cluster.ask(is_of_cores);
         }
         let named = (reservations == 0 && cluster.random.below(8) == 0).then(|| cluster.ask_reserved());
         let waiting = cluster.of_phase(Phase::Waiting);
-        let Some(job) = named.or(waiting.first().copied()) else { continue };
-        // No other job must take the freed devices.
-        for &other in waiting.iter().filter(|other| **other != job) {
+        let (first, last) = (waiting.first().copied(), waiting.last().copied());
+        // One job with cores waits before it, which may have a reserved start. No others must take the freed devices.
+        let is_second = named.is_none() && cluster.random.below(2) == 0;
+        let Some(job) = named.or(if is_second { last } else { first }) else { continue };
+        let before = waiting.iter().copied().find(|&other| is_second && other < job && cluster.takes_cores(other));
+        for &other in waiting.iter().filter(|&&other| other != job && Some(other) != before) {
             cluster.apply(Input::Cancel { job: other, by: "root".to_owned() });
         }
         if cluster.random.below(4) == 0 {
@@ -218,6 +230,7 @@ fn a_job_starts_once_what_its_explanation_names_is_free() {
     }
     let found: Vec<&str> = reasons.iter().map(String::as_str).collect();
     let expected = [
+        "Claimed",
         "Cores",
         "Devices",
         "Guarantee",

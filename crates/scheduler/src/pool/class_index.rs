@@ -226,6 +226,12 @@ impl ClassIndex {
         Some(HostResources { memory: most(&self.free_memory)?, cores: most(&self.free_cores)? })
     }
 
+    /// Returns the nodes with free devices, those with the most cores left first, or if no cores are `needed`, those with the most memory.
+    pub(crate) fn most_host_resources_first(&self, needed: HostResources) -> impl Iterator<Item = u32> {
+        let of = if needed.cores > 0 { &self.free_cores } else { &self.free_memory };
+        of.iter().rev().map(|(_, node)| *node)
+    }
+
     pub(super) fn file_partial(&mut self, node: u32, partial: bool) {
         if partial {
             self.partial_nodes.insert(node);

@@ -1,7 +1,7 @@
 //! Keeps the index up to date with the devices of a node, and notes changes for the next pass.
 
 use super::device::Use;
-use super::{Changes, HostResources, Pool, Spot, Vacancy, Window, class_index};
+use super::{Changes, Pool, Spot, Vacancy, Window, class_index};
 use crate::ids::ReservationId;
 use crate::time::Millis;
 use std::collections::BTreeSet;
@@ -22,7 +22,8 @@ impl Pool {
     pub(crate) fn refresh(&mut self, now: Millis, at: u32) {
         let node = &mut self.nodes[at as usize];
         let (up, drained) = (node.up, node.drained);
-        let left = HostResources { memory: node.host_memory_free(), cores: node.cores_free() };
+        let left = node.host_resources_free();
+        node.settle_claims(&self.steps);
         let mut rescheduled = false;
         for on in &mut node.classes {
             let index = &mut self.index[on.class.index()];

@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::phase::Phase;
 use crate::policy::{Quota, WAITING_MAX};
 use crate::request::{Locality, Part, Request, Take};
-use crate::shapes::ShapeKey;
+use crate::shapes::{ShapeKey, fits_by_own_node};
 use crate::time::Millis;
 use accord_types::NodeId;
 use std::sync::Arc;
@@ -197,7 +197,7 @@ impl Scheduler {
     ) -> ShapeKey {
         let path = self.accounts.get(account).path.iter();
         let labels = path.flat_map(|&above| self.policy.accounts[above as usize].labels.iter().cloned()).collect();
-        let own = origin.filter(|_| request.locality == Locality::Local);
+        let own = origin.filter(|_| fits_by_own_node(request));
         let request = Request { limit_ms: None, wait_ms: None, priority: 0, account: None, ..request.clone() };
         ShapeKey { request: Arc::new(request), limit_ms, labels, own }
     }

@@ -94,6 +94,13 @@ pub enum WaitReason {
         /// The most that is free on such a node.
         free: u64,
     },
+    /// Devices are free, and cores and memory of their nodes, but these are for the reserved start of another job, before the job's limit ends.
+    Claimed {
+        /// The model of its first choice.
+        model: String,
+        /// The job with that reserved start.
+        by: JobId,
+    },
 }
 
 /// The state of a reservation that a job requests.
@@ -264,7 +271,7 @@ impl Scheduler {
         let parts = shape.choices.first().map_or(&[][..], |choice| choice);
         let lacking = parts.iter().find(short);
         let host_resources =
-            parts.iter().filter(|_| lacking.is_none()).find_map(|part| self.missing_host_resources(job, part));
+            parts.iter().filter(|_| lacking.is_none()).find_map(|part| self.missing_host_resources(job, part, until));
         if let Some(host_resources) = host_resources {
             return host_resources;
         }
@@ -295,37 +302,76 @@ impl Scheduler {
 
     /// Returns whether memory or cores of nodes are what a part lacks: no node with a free device has enough for those that one node must have.
     /// `None` also if the job may use more than [`BESIDE_MAX`] nodes by name, and none of as many with most left.
-    fn missing_host_resources(&self, job: &Job, part: &PartDemand) -> Option<WaitReason> {
+    fn missing_host_resources(&self, job: &Job, part: &PartDemand, until: Millis) -> Option<WaitReason> {
         if part.cores == 0 && part.host_memory == 0 {
             return None;
         }
         let shape = self.shapes.get(job.shape);
-        let together = u64::from(together(shape.layout, part));
-        let needed = (part.host_memory.saturating_mul(together), part.cores.saturating_mul(together));
+        let needed = HostResources::default().plus(part.host_resources(), together(shape.layout, part));
         let HostResources { memory, cores } = self.most_host_resources(job, part)?;
         let model = self.pool.classes[part.class.index()].model.clone();
-        if memory < needed.0 {
-            return Some(WaitReason::HostMemory { model, needed: needed.0, free: memory });
+        if memory < needed.memory {
+            return Some(WaitReason::HostMemory { model, needed: needed.memory, free: memory });
         }
-        (cores < needed.1).then_some(WaitReason::Cores { model, needed: needed.1, free: cores })
+        if cores < needed.cores {
+            return Some(WaitReason::Cores { model, needed: needed.cores, free: cores });
+        }
+        self.claimed_by(job, part, until).map(|by| WaitReason::Claimed { model, by })
+    }
+
+    /// Returns the job whose reserved start needs cores or memory that a part would take: of [`BESIDE_MAX`] nodes with free devices that have
+    /// enough now, none has enough until the job's end.
+    fn claimed_by(&self, job: &Job, part: &PartDemand, until: Millis) -> Option<JobId> {
+        let shape = self.shapes.get(job.shape);
+        let (count, lease) = (together(shape.layout, part), (self.now, until));
+        let needed = HostResources::default().plus(part.host_resources(), count);
+        let few = self.few_nodes(job);
+        let most = self.pool.index[part.class.index()].most_host_resources_first(needed);
+        let nodes: Vec<u32> = match few {
+            Some(few) => few,
+            None => most.take(BESIDE_MAX).filter(|&node| self.may_use_node(job, node)).collect(),
+        };
+        let is_enough = |node: &u32| {
+            let search = self.search(shape, job.origin);
+            let free = self.pool.host_resources(*node, part.class).is_some_and(|free| free.covers(needed));
+            free && search.usable(*node, part.class, until) >= count
+        };
+        let enough: Vec<u32> = nodes.into_iter().filter(is_enough).collect();
+        if enough.iter().any(|&node| self.pool.host_resources_for(node, lease).covers(needed)) {
+            return None;
+        }
+        enough.first().and_then(|&node| self.pool.claimed_by(node, lease, job.id, needed))
     }
 
     /// Returns the most memory and the most cores that nodes with a free device have left which a job may use.
     fn most_host_resources(&self, job: &Job, part: &PartDemand) -> Option<HostResources> {
+        match self.few_nodes(job) {
+            Some(few) => {
+                let left = few.into_iter().filter_map(|node| self.pool.host_resources(node, part.class));
+                left.reduce(HostResources::most)
+            }
+            None => {
+                let index = &self.pool.index[part.class.index()];
+                index.most_host_resources(BESIDE_MAX, |node| self.may_use_node(job, node))
+            }
+        }
+    }
+
+    /// Whether a job's request allows a node.
+    fn may_use_node(&self, job: &Job, node: u32) -> bool {
+        self.pool.step();
+        self.shapes.get(job.shape).nodes.as_ref().is_none_or(|nodes| nodes.contains(node))
+    }
+
+    /// Returns the nodes that a job may use, if its request names them and they are at most [`BESIDE_MAX`].
+    fn few_nodes(&self, job: &Job) -> Option<Vec<u32>> {
         let shape = self.shapes.get(job.shape);
-        let is_allowed = |node: u32| {
-            self.pool.step();
-            shape.nodes.as_ref().is_none_or(|nodes| nodes.contains(node))
-        };
         let few: Vec<u32> = match shape.layout {
             Layout::Any(Locality::Local) => job.origin.into_iter().collect(),
             _ => shape.nodes.iter().flat_map(|nodes| nodes.iter().take(BESIDE_MAX + 1)).collect(),
         };
-        if few.is_empty() || few.len() > BESIDE_MAX {
-            return self.pool.index[part.class.index()].most_host_resources(BESIDE_MAX, is_allowed);
-        }
-        let allowed = few.into_iter().filter(|&node| is_allowed(node));
-        allowed.filter_map(|node| self.pool.host_resources(node, part.class)).reduce(HostResources::most)
+        let is_few = !few.is_empty() && few.len() <= BESIDE_MAX;
+        is_few.then(|| few.into_iter().filter(|&node| self.may_use_node(job, node)).collect())
     }
 
     /// Returns a reservation that has free devices of a class until then which are for others, and how many: of

@@ -6,9 +6,6 @@
 //! another job first, or a job is two levels higher.
 
 use super::Scheduler;
-use super::quarantine::is_charged;
-use crate::accounts::taken_of;
-use crate::amount::WHOLE;
 use crate::demand::PartDemand;
 use crate::effect::{Effect, SlipCause};
 use crate::ids::{ClassId, JobId};
@@ -26,6 +23,9 @@ use std::collections::BTreeSet;
 /// Levels by which a job must exceed the first one to replace it. One level is not enough, because ageing alone moves
 /// two jobs by one level relative to each other.
 pub(super) const LEVELS_ABOVE: i64 = 2;
+
+/// Most devices of reserved starts that the start of the first job is planned without, so that a plan takes little time.
+pub const DISPLACED_DEVICES_MAX: usize = 256;
 
 /// Most accounts that are visited for the first job; accounts whose own limits stop it are skipped.
 const ACCOUNTS_MAX: usize = 256;
@@ -96,26 +96,23 @@ impl Scheduler {
             let reserved_start = self.jobs.get(&id).and_then(|job| job.reserved_start.as_ref());
             let soon = self.now.plus(RELEASE_EXPECTED_MS);
             let horizon = self.ends.last().map_or(soon, |&(ends, _)| ends.max(soon));
-            match reserved_start.map(|reserved_start| (reserved_start.rank, reserved_start.starts)) {
-                Some((Rank::First | Rank::Entitled, _)) => {
-                    self.leave_first(demoted);
-                    return;
-                }
+            let present = reserved_start.map(|reserved_start| (reserved_start.rank, reserved_start.starts));
+            let is_done = match present {
+                Some((Rank::First | Rank::Entitled, _)) => true,
+                _ if self.plan_sooner(id, present.map_or(Millis::NEVER, |(_, starts)| starts), effects) => true,
                 Some((Rank::Later, starts)) if starts <= horizon => {
                     self.set_rank(id, Rank::First);
                     self.pool.touched.push((id, None));
-                    self.leave_first(demoted);
-                    return;
+                    true
                 }
-                _ if self.plan_before(id, Rank::First, horizon, effects) => {
-                    self.leave_first(demoted);
-                    return;
-                }
-                _ => {
-                    refused.insert(id);
-                    self.head = before;
-                }
+                _ => self.plan_before(id, Rank::First, horizon, effects),
+            };
+            if is_done {
+                self.leave_first(demoted);
+                return;
             }
+            refused.insert(id);
+            self.head = before;
             if let Some((before, changes)) = demoted.zip(changes) {
                 self.set_rank(before, Rank::First);
                 self.pool.forget_changes(changes);
@@ -191,6 +188,51 @@ impl Scheduler {
             if any_change { index.sooner.max(index.rescheduled) } else { index.sooner }
         };
         classes_of(shape.classes).map(stamp).max().unwrap_or(0)
+    }
+
+    /// Plans the first job's start anew, with starts of jobs after it aside. Returns whether it gets one before `present`. Without this, jobs
+    /// would start in the order in which their starts were planned, and not in that of their accounts' shares.
+    fn plan_sooner(&mut self, id: JobId, present: Millis, effects: &mut Vec<Effect>) -> bool {
+        let mut aside = self.yielding_to(id);
+        if aside.is_empty() || !self.may_fit_beside_guarantees(id) {
+            return false;
+        }
+        let changes = self.pool.changes();
+        aside.push(id);
+        for &other in &aside {
+            self.set_claims(other, false);
+        }
+        let plan = self.plan(id).and_then(|(choice, plan)| self.beside_guarantees(id, choice, plan));
+        for other in aside {
+            self.set_claims(other, true);
+        }
+        self.pool.forget_changes(changes);
+        let Some((choice, plan)) = plan.filter(|(_, plan)| plan.starts < present) else { return false };
+        self.lose_reserved_start(id, SlipCause::Order);
+        self.make_way(id, Rank::First, &plan);
+        self.plan_reserved_start(id, choice, plan, Rank::First, effects);
+        true
+    }
+
+    /// Returns jobs whose reserved starts yield to a job on its classes: those with the fewest devices, and as many as have
+    /// [`DISPLACED_DEVICES_MAX`] together.
+    fn yielding_to(&self, id: JobId) -> Vec<JobId> {
+        let classes = |job: &Job| self.shapes.get(job.shape).classes;
+        let Some(own) = self.jobs.get(&id).map(classes) else { return Vec::new() };
+        let others = self.with_reserved_start.iter().filter(|&&other| other != id && self.has_rank(other, Rank::Later));
+        let sizes = others.filter_map(|other| {
+            self.pool.step();
+            let job = self.jobs.get(other).filter(|job| classes(job) & own != 0)?;
+            Some((job.reserved_start.as_ref()?.spots.len(), *other))
+        });
+        let mut sizes: Vec<(usize, JobId)> = sizes.collect();
+        sizes.sort_unstable();
+        let mut devices = 0;
+        let few = sizes.into_iter().take_while(|&(of_job, _)| {
+            devices += of_job;
+            devices <= DISPLACED_DEVICES_MAX
+        });
+        few.map(|(_, other)| other).collect()
     }
 
     /// Plans a job's start and displaces as few yielding starts as necessary for a start until `latest`. A job within a
@@ -351,60 +393,6 @@ impl Scheduler {
         }
     }
 
-    /// Whether all guarantees can still be met within a quantum if the job takes these devices in addition to those of
-    /// jobs with long limits. The claim of the first job counts as taken.
-    pub(super) fn leaves_guarantees(&self, job: &Job, taken: &[(ClassId, u64)]) -> bool {
-        let head = self.head.filter(|&head| head != job.id).and_then(|head| self.jobs.get(&head));
-        let head = head.and_then(|head| Some((head.account, &head.reserved_start.as_ref()?.demand[..])));
-        let mut takes = vec![(job.account, taken)];
-        takes.extend(head);
-        self.accounts.guaranteed_sets.iter().all(|&set| {
-            let (sound, long) = self.pool.in_use(set);
-            let more: u64 = takes.iter().map(|(_, demand)| taken_of(demand, set)).sum();
-            taken_of(taken, set) == 0
-                || long * u64::from(WHOLE) + more + self.accounts.unused_guarantees(set, &takes)
-                    <= sound * u64::from(WHOLE)
-        })
-    }
-
-    /// Whether a job's first choice fits besides all guarantees once no job with a long limit runs.
-    fn may_fit_beside_guarantees(&self, id: JobId) -> bool {
-        let Some(job) = self.jobs.get(&id) else { return false };
-        let demand = &self.shapes.get(job.shape).first_demand;
-        !job.is_long(self.policy.quantum())
-            || self.accounts.is_entitled(job.account, demand)
-            || Future::new(self, job.account, demand).fits_without_long()
-    }
-
-    /// Moves a plan of the first job to the time at which jobs with long limits leave enough besides all guarantees.
-    /// Reservations may move it further. `None` if that never happens.
-    fn beside_guarantees(&self, id: JobId, choice: Vec<PartDemand>, mut plan: Plan) -> Option<(Vec<PartDemand>, Plan)> {
-        let job = self.jobs.get(&id)?;
-        let demand = self.shapes.get(job.shape).demand(&choice, &self.pool.classes);
-        if !job.is_long(self.policy.quantum()) || self.accounts.is_entitled(job.account, &demand) {
-            return Some((choice, plan));
-        }
-        let mut future = Future::new(self, job.account, &demand);
-        if !future.fits_without_long() {
-            return None;
-        }
-        let mut ends = self.ends.iter();
-        while !future.fits() {
-            self.pool.step();
-            let &(time, other) = ends.next()?;
-            if let Some(other) = self.jobs.get(&other).filter(|other| other.long) {
-                future.end(other);
-                plan.starts = plan.starts.max(time);
-            }
-        }
-        let lease_ms = job.lease_ms(self.policy.quantum());
-        let mut windows = plan.spots.iter().flat_map(|&spot| &self.pool.device(spot).windows);
-        if windows.any(|window| !window.leaves(plan.starts, lease_ms)) {
-            plan = self.planner(job).plan(&choice, plan.starts)?;
-        }
-        Some((choice, plan))
-    }
-
     /// Handles a missed reserved start. Late releases of devices move it. The first job also keeps its devices while it
     /// waits for other jobs with long limits.
     pub(super) fn reserved_start_is_due(&mut self, id: JobId, effects: &mut Vec<Effect>) {
@@ -434,65 +422,5 @@ impl Scheduler {
             self.pool.touch_claims(spot.node);
         }
         effects.push(Effect::Reserved { job: id, starts: later, slipped: Some(SlipCause::Leases) });
-    }
-}
-
-/// The devices that jobs with long limits leave after some of them have ended.
-struct Future<'a> {
-    scheduler: &'a Scheduler,
-    account: u32,
-    demand: &'a [(ClassId, u64)],
-    /// Holdings of the ended jobs, by class.
-    gone: Vec<u64>,
-    /// Holdings of the ended jobs for each account with a guarantee, by class.
-    gone_of: Vec<Vec<u64>>,
-}
-
-impl<'a> Future<'a> {
-    fn new(scheduler: &'a Scheduler, account: u32, demand: &'a [(ClassId, u64)]) -> Self {
-        let none = vec![0; scheduler.pool.classes.len()];
-        let gone_of = vec![none.clone(); scheduler.accounts.guaranteed.len()];
-        Self { scheduler, account, demand, gone: none, gone_of }
-    }
-
-    fn end(&mut self, job: &Job) {
-        let charged = job.grants.iter().filter(|grant| is_charged(&self.scheduler.quarantined, grant));
-        let accounts = &self.scheduler.accounts;
-        for grant in charged {
-            self.gone[grant.class.index()] += grant.milli;
-            for (gone, top) in self.gone_of.iter_mut().zip(&accounts.guaranteed) {
-                if accounts.get(job.account).path.contains(top) {
-                    gone[grant.class.index()] += grant.milli;
-                }
-            }
-        }
-    }
-
-    fn fits(&self) -> bool {
-        self.leaves(
-            |set| self.scheduler.pool.in_use(set).1 * u64::from(WHOLE),
-            |account, classes| crate::accounts::sum_of(&self.scheduler.accounts.get(account).long, classes),
-        )
-    }
-
-    fn fits_without_long(&self) -> bool {
-        self.leaves(|_| 0, |_, _| 0)
-    }
-
-    fn leaves(&self, long: impl Fn(u128) -> u64, long_of: impl Fn(u32, u128) -> u64) -> bool {
-        let accounts = &self.scheduler.accounts;
-        accounts.guaranteed_sets.iter().all(|&set| {
-            let taken = taken_of(self.demand, set);
-            let mut needed = long(set).saturating_sub(crate::accounts::sum_of(&self.gone, set)) + taken;
-            for (gone, &top) in self.gone_of.iter().zip(&accounts.guaranteed) {
-                for bound in accounts.get(top).guaranteed.iter().filter(|bound| bound.classes & !set == 0) {
-                    let own = accounts.get(self.account).path.contains(&top);
-                    let more = if own { taken_of(self.demand, bound.classes) } else { 0 };
-                    let left = long_of(top, bound.classes).saturating_sub(crate::accounts::sum_of(gone, bound.classes));
-                    needed += bound.milli.saturating_sub(left + more);
-                }
-            }
-            taken == 0 || needed <= self.scheduler.pool.in_use(set).0 * u64::from(WHOLE)
-        })
     }
 }

@@ -58,6 +58,9 @@ impl Scheduler {
                     (cores, memory) = (cores + grant.cores, memory + grant.host_memory);
                 }
             }
+            if !self.pool.has_settled_claims(at) {
+                return Err(format!("{}: claims on its cores and host memory are out of date", node.id));
+            }
             if node.cores_held != cores || node.host_memory_held != memory {
                 return Err(format!("{}: cores or host memory do not add up", node.id));
             }

@@ -2,6 +2,7 @@
 
 mod admin;
 mod asks;
+mod beside_guarantees;
 mod earlier;
 mod explain;
 mod first;
@@ -37,6 +38,7 @@ use crate::search::Search;
 use crate::shapes::{Shapes, classes_of};
 use crate::time::Millis;
 pub use explain::{Explanation, JobView, ReservationState, WaitReason};
+pub use first::DISPLACED_DEVICES_MAX;
 pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
 use groups::{Group, Groups};
 pub use lack::Lack;

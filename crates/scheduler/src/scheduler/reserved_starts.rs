@@ -159,7 +159,8 @@ impl Scheduler {
         }
         for (node, host_resources) in of_nodes {
             let is_firm = on && rank != Rank::Later && host_resources != HostResources::default();
-            let claim = is_firm.then_some(FirmClaim { job: id, rank, starts, ends, host_resources });
+            let left = HostResources::default();
+            let claim = is_firm.then_some(FirmClaim { job: id, rank, starts, ends, host_resources, left });
             self.pool.set_firm_claim(node, id, claim);
         }
     }

@@ -74,13 +74,13 @@ impl Scheduler {
         let Some(job) = self.jobs.get(&id) else { return false };
         let mut grants = job.grants.iter().filter(|grant| grant.hold == Hold::Held);
         let set_aside = grants.any(|grant| {
-            let own = |id| {
-                let known = self.reservations.get(&id);
+            let own = |reservation| {
+                let known = self.reservations.get(&reservation);
                 known.is_some_and(|(reservation, _)| self.is_for_job(reservation, job))
             };
             let takes_host_resources = grant.cores > 0 || grant.host_memory > 0;
             self.pool.is_set_aside(grant.spot, self.now, renewed, own)
-                || takes_host_resources && self.pool.is_short_for_claims(grant.spot.node, self.now, renewed)
+                || takes_host_resources && self.pool.is_short_for_claims(grant.spot.node, (self.now, renewed), id)
         });
         if set_aside {
             return true;

@@ -307,6 +307,14 @@ impl fmt::Display for WaitReason {
                 write!(f, "it takes {needed} cores of one node, and of the nodes with free ")?;
                 write!(f, "{} none has more than {free} left", if model.is_empty() { "devices" } else { model })
             }
+            Self::Claimed { model, by } => {
+                let devices = if model.is_empty() { "devices" } else { model };
+                write!(
+                    f,
+                    "the nodes with free {devices} have enough cores and memory now, and the reserved start of job "
+                )?;
+                write!(f, "{by} needs these before its limit would end")
+            }
         }
     }
 }

@@ -303,9 +303,21 @@ impl Naive {
     /// Returns the cores and host memory of a node that jobs hold at a time, or that reserved starts need that count. All jobs that are there
     /// count as such now.
     fn taken_at(&self, node: usize, time: Millis, counts: &dyn Fn(&NJob) -> bool) -> (u64, u64) {
+        self.taken_at_with(node, time, counts, None)
+    }
+
+    /// Returns the same if a job is renewed until then.
+    fn taken_at_with(
+        &self,
+        node: usize,
+        time: Millis,
+        counts: &dyn Fn(&NJob) -> bool,
+        renewed: Option<JobId>,
+    ) -> (u64, u64) {
         let mut taken = (0, 0);
         let mut add = |of: (u64, u64)| taken = (taken.0 + of.0, taken.1 + of.1);
-        for job in self.jobs.values().filter(|job| time == self.now || job.planned_end > time) {
+        let lasts = |job: &&NJob| time == self.now || job.planned_end > time || Some(job.id) == renewed;
+        for job in self.jobs.values().filter(lasts) {
             let there = job.grants.iter().filter(|grant| grant.at.0 == node && grant.hold != NHold::Freed);
             there.for_each(|grant| add(self.beside_of(grant)));
         }
@@ -318,10 +330,11 @@ impl Naive {
         taken
     }
 
-    /// Whether jobs hold so much of a node beyond a time that a reserved start before that time lacks cores or host memory.
-    pub(super) fn is_short(&self, node: usize, until: Millis) -> bool {
+    /// Whether jobs hold so much of a node beyond a time that a reserved start before that time lacks cores or host memory, if a job is
+    /// renewed until then.
+    pub(super) fn is_short(&self, node: usize, until: Millis, renewed: JobId) -> bool {
         self.firm(node).into_iter().filter(|(_, from, _)| *from < until).any(|(_, from, _)| {
-            let taken = self.taken_at(node, from.max(self.now), &|_| true);
+            let taken = self.taken_at_with(node, from.max(self.now), &|_| true, Some(renewed));
             taken.0 > self.nodes[node].cores || taken.1 > self.nodes[node].memory
         })
     }

@@ -13,8 +13,8 @@ use accord_scheduler::path_class::PathTimesByClass;
 use accord_scheduler::policy::{Quota, RELEASE_MS};
 use accord_scheduler::request::{Alternative, Locality, Part, Take};
 use accord_scheduler::{
-    DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Members, Millis, Policy, RELEASE_EXPECTED_MS, Refusal,
-    Request, Reservation, ReservationId, ReservedDevices, SETTLE_MS, SlipCause,
+    DISPLACED_DEVICES_MAX, DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Members, Millis, Policy,
+    RELEASE_EXPECTED_MS, Refusal, Request, Reservation, ReservationId, ReservedDevices, SETTLE_MS, SlipCause,
 };
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::cmp::Ordering;
@@ -458,7 +458,10 @@ impl Naive {
             let claimed =
                 claims.filter(|reserved_start| reserved_start.starts < renewed).any(|of| of.places.contains(&grant.at));
             let takes = self.beside_of(grant) != (0, 0);
-            reserved || claimed || self.deadline(grant.device) < renewed || takes && self.is_short(grant.at.0, renewed)
+            reserved
+                || claimed
+                || self.deadline(grant.device) < renewed
+                || takes && self.is_short(grant.at.0, renewed, job.id)
         };
         if held().any(is_set_aside) {
             return true;

@@ -143,12 +143,14 @@ impl Naive {
             let Some(id) = first else { return self.leave_first(demoted) || changed };
             let ends = self.jobs.values().map(|job| job.planned_end).filter(|&end| end != Millis::NEVER);
             let horizon = ends.max().unwrap_or(Millis(0)).max(self.now.plus(RELEASE_EXPECTED_MS));
-            match self.jobs[&id]
-                .reserved_start
-                .as_ref()
-                .map(|reserved_start| (reserved_start.rank, reserved_start.starts))
-            {
+            let present = self.jobs[&id].reserved_start.as_ref();
+            let present = present.map(|reserved_start| (reserved_start.rank, reserved_start.starts));
+            match present {
                 Some((1 | 2, _)) => return self.leave_first(demoted) || changed,
+                _ if self.plan_sooner(id, present.map_or(Millis::NEVER, |(_, starts)| starts), effects) => {
+                    self.leave_first(demoted);
+                    return true;
+                }
                 Some((_, starts)) if starts <= horizon => {
                     self.set_rank(id, 1);
                     self.leave_first(demoted);
@@ -299,20 +301,68 @@ impl Naive {
                 }
             }
         }
-        let Some((mut starts, mut places, choice)) = best else { return false };
+        let Some(mut best) = best else { return false };
         if rank == 1 {
-            let job = &self.jobs[&id];
-            match self.beside_guarantees(job, &choice) {
-                Some(time) => starts = starts.max(time),
+            match self.moved_beside_guarantees(&self.jobs[&id], best, last) {
+                Some(moved) => best = moved,
                 None => return false,
             }
-            if !places.iter().all(|&at| self.is_left(job, at, starts)) {
-                match self.plan_choice(job, &choice, starts, last, &[]) {
-                    Some(found) => (starts, places) = found,
-                    None => return false,
-                }
-            }
         }
+        self.plan_instead_of_others(id, best, rank, effects);
+        true
+    }
+
+    /// Returns a plan of the first job for the time at which jobs with long limits leave room besides all guarantees.
+    fn moved_beside_guarantees(&self, job: &NJob, plan: Planned, ignored: u8) -> Option<Planned> {
+        let (mut starts, mut places, choice) = plan;
+        starts = starts.max(self.beside_guarantees(job, &choice)?);
+        if !places.iter().all(|&at| self.is_left(job, at, starts)) {
+            (starts, places) = self.plan_choice(job, &choice, starts, ignored, &[])?;
+        }
+        Some((starts, places, choice))
+    }
+
+    /// Plans the first job's start as if the jobs that yield to it had no reserved starts. Returns whether it gets one before `present`.
+    fn plan_sooner(&mut self, id: JobId, present: Millis, effects: &mut Vec<Effect>) -> bool {
+        let aside = self.yielding_to(id);
+        let job = &self.jobs[&id];
+        if aside.is_empty() || !self.may_fit_beside_guarantees(job, &self.first_demand(job)) {
+            return false;
+        }
+        let mut without = self.clone();
+        for other in &aside {
+            without.jobs.get_mut(other).unwrap().reserved_start = None;
+        }
+        let job = &without.jobs[&id];
+        let plan = without.plan(job, 0, &[]).and_then(|plan| without.moved_beside_guarantees(job, plan, 0));
+        let Some(plan) = plan.filter(|plan| plan.0 < present) else { return false };
+        self.plan_instead_of_others(id, plan, 1, effects);
+        true
+    }
+
+    /// Returns jobs whose reserved starts yield to a job on its classes, those with the fewest devices.
+    fn yielding_to(&self, id: JobId) -> Vec<JobId> {
+        let classes =
+            |job: &NJob| -> BTreeSet<usize> { self.choices(job).iter().flatten().map(|want| want.class).collect() };
+        let own = classes(&self.jobs[&id]);
+        let others = self.jobs.values().filter(|job| job.id != id && !classes(job).is_disjoint(&own));
+        let yielding = others.filter_map(|job| Some((job.id, job.reserved_start.as_ref().filter(|of| of.rank == 0)?)));
+        let mut sizes: Vec<(usize, JobId)> = yielding.map(|(id, of)| (of.places.len(), id)).collect();
+        sizes.sort_unstable();
+        let (mut few, mut devices) = (Vec::new(), 0);
+        for (of_job, other) in sizes {
+            devices += of_job;
+            if devices > DISPLACED_DEVICES_MAX {
+                break;
+            }
+            few.push(other);
+        }
+        few
+    }
+
+    /// Sets a job's reserved start. Those of lower ranks that overlap it are lost.
+    fn plan_instead_of_others(&mut self, id: JobId, plan: Planned, rank: u8, effects: &mut Vec<Effect>) {
+        let (starts, places, choice) = plan;
         self.lose(id, SlipCause::Order);
         let ends = self.jobs[&id].limit.map_or(Millis::NEVER, |limit| starts.plus(limit));
         for other in self.jobs.keys().copied().collect::<Vec<_>>() {
@@ -323,7 +373,6 @@ impl Naive {
             }
         }
         self.plan_reserved_start(id, starts, places, choice, rank, effects);
-        true
     }
 
     /// Returns running jobs without a limit that exceed their guarantees and hold devices of a job's classes.
