@@ -33,8 +33,9 @@ fn with_launches(mut module: Module, gpu: &GpuCode) -> Result<Module, Error> {
         declare(list, launch::FUNCTION, launch::KIND)?;
     }
     let Some(device) = device else { return Ok(module) };
-    let (code, variables) = cpu::lower(device.list, &known)?;
-    let registration = Registration { kernels: &device.kernels, variables: &variables, code: &code, gpu };
+    let kernels: Vec<&str> = device.kernels.iter().map(|kernel| &*kernel.symbol).collect();
+    let cpu::CpuCode { list: code, variables, cut } = cpu::lower(device.list, &kernels, &known)?;
+    let registration = Registration { kernels: &device.kernels, variables: &variables, code: &code, cut: &cut, gpu };
     let mut own = registration.operations()?;
     if let Some(constructor) = list.iter_mut().find(|op| op.symbol() == Some(registration::CONSTRUCTOR)) {
         replace(constructor, &mut |op| registration.replacement(op))?;

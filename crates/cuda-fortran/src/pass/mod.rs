@@ -1,5 +1,6 @@
 //! The rewriting steps.
 
+mod barriers;
 mod capture;
 mod cpu;
 pub(crate) mod device;
