@@ -4,7 +4,7 @@ use super::device::take;
 use super::gpu::replace;
 use super::launch::{self, Launches};
 use super::registration::{self, Registration};
-use super::{cpu, declare, external};
+use super::{cpu, declare, external, missing, places};
 use crate::embedded::GpuCode;
 use crate::mlir::{Module, Op};
 use crate::refusal::Error;
@@ -26,6 +26,8 @@ fn with_launches(mut module: Module, gpu: &GpuCode) -> Result<Module, Error> {
     }
     let files = std::mem::take(&mut launches.files);
     let list = module.op.list();
+    missing::refuse(list, &known)?;
+    places::add(list, &known)?;
     for (number, file) in files.iter().enumerate() {
         list.push(registration::text(&Launches::file(number), file)?);
     }
