@@ -1,5 +1,6 @@
 //! The process's session: created at first use, dropped in forked children, closed at exit.
 
+use crate::api::SYNC;
 use crate::compare::Surroundings;
 use crate::host_memory::ProgramMemory;
 use crate::kernels::Kernels;
@@ -9,13 +10,15 @@ use crate::raw_lock::RawLock;
 use crate::trace::Tracer;
 use crate::{
     closing, cluster, device_address, heap, images, last_thread, mappings, output, prof, redirect, report, requested,
-    settings, source, thread_id,
+    settings, source, thread, thread_id,
 };
 use accord_client::pages;
 use accord_device::registry;
 use accord_runtime::Runtime;
 use accord_runtime::ports::DeviceClient;
 use accord_types::{Compare, Error, Result, SpanSink, threads};
+use std::ffi::CStr;
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Once, OnceLock, mpsc};
@@ -62,6 +65,19 @@ pub(crate) fn explain(error: &Error) -> Error {
     match unsafe { session.as_ref() } {
         Some(session) => session.runtime.explain(error.clone()),
         None => error.clone(),
+    }
+}
+
+/// Records a range that this thread named, with the thread's device. Does nothing before the first call of OpenACC, and without a trace.
+pub(crate) fn record_range(name: &CStr, times: Range<u64>, row: u32) {
+    let session = SESSION.load(Ordering::Acquire);
+    // SAFETY: sessions are never freed.
+    let Some(session) = (unsafe { session.as_ref() }) else { return };
+    let Some(tracer) = &session.tracer else { return };
+    let subject = thread::with_local(|local| session.runtime.subject(local, SYNC));
+    let index = subject.and_then(|subject| subject.index).unwrap_or(0);
+    if let Some(client) = session.clients.get(index) {
+        tracer.range(client.info().id, name, times, row);
     }
 }
 

@@ -4,9 +4,11 @@ use crate::{output, settings};
 use accord_device::file_limit;
 use accord_runtime::ports::DeviceClient;
 use accord_telemetry::{Collector, Trace, TraceDevice, trace_path, write};
-use accord_types::{DeviceNum, SpanSink, os_text, settings as names};
+use accord_types::{DeviceId, DeviceNum, QueueId, Span, SpanKind, SpanSink, os_text, settings as names};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The spans of a traced program.
@@ -25,6 +27,19 @@ impl Tracer {
     /// Returns the sink of devices' reports.
     pub(crate) fn sink(&self) -> Arc<dyn SpanSink> {
         self.spans.clone()
+    }
+
+    /// Records a range that the program named, for a device.
+    pub(crate) fn range(&self, device: DeviceId, name: &CStr, times: Range<u64>, row: u32) {
+        self.spans.span(Span {
+            device,
+            queue: QueueId::range(row),
+            kind: SpanKind::Range,
+            name: name.to_string_lossy().into_owned(),
+            bytes: 0,
+            start_ns: times.start,
+            end_ns: times.end,
+        });
     }
 
     /// Writes the file. Reports a failure, because the user requested the file.

@@ -90,6 +90,9 @@ programs! {
     device_properties: "50_device_properties.cuf";
     events_async: "51_events_async.cuf";
     managed_module: "52_managed_module.cuf";
+    api_symbols: "53_api_symbols.cuf";
+    api_three_dimensions: "54_api_three_dimensions.cuf";
+    barriers: "58_barriers.cuf";
 }
 
 programs! {
@@ -208,6 +211,14 @@ fn unsupported_cuda_fortran_is_refused_with_its_line() {
     let text = "subroutine s(n)\n  use cudafor\n  integer :: n\n  real, device :: a(100)\n  real :: x\n  x = 0\n  \
                 !$cuf kernel do <<<*,*>>>\n  do i = 1, n\n    x = max(x, a(i))\n  end do\n  print *, x\nend subroutine\n";
     std::fs::write(&carried, text).unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let arrays = write("arrays.cuf", "program p\n  use cudafor\n  type(cudaArrayPtr) :: a\nend program\n");
+    let implicit = write("implicit.cuf", "program p\n  use cudafor\n  i = cudaMallocArray(j, k, 3, 4)\nend program\n");
+    let sparse = write("sparse.cuf", "program p\n  use cusparse\nend program\n");
     for (path, printed) in [
         (source("25_texture.cuf"), "25_texture.cuf:2:29: error: ATTRIBUTES(TEXTURE)"),
         (source("27_openacc_and_cuf.cuf"), "27_openacc_and_cuf.cuf:6:1: error: OpenACC in a CUDA Fortran source"),
@@ -216,6 +227,10 @@ fn unsupported_cuda_fortran_is_refused_with_its_line() {
             "36_cooperative.cuf:11:5: error: No specific subroutine of generic 'syncthreads'",
         ),
         (carried, "carried.cuf:7:"),
+        (source("25_texture.cuf"), "note: textures are not supported: pass the device array to the kernel"),
+        (arrays, "arrays.cuf:3:8: error: Derived type 'cudaarrayptr' not found"),
+        (implicit, "implicit.cuf:3:"),
+        (sparse, "sparse.cuf:2:7: error: Accord has no module cusparse"),
     ] {
         let output = cuf(folder.path(), ["-c".as_ref(), path.as_os_str()]);
         let text = String::from_utf8_lossy(&output.stderr);
@@ -313,4 +328,127 @@ fn a_launch_without_code_for_gpus_is_refused_with_the_reason() {
     {
         assert!(finished.stderr.contains(part), "{part}: {}", finished.report());
     }
+}
+
+/// Times and notices name the source's lines, also those of calls that have no line of their own.
+#[test]
+fn times_name_the_lines_of_launches_and_routines() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    good(&cuf(folder.path(), [source("53_api_symbols.cuf").as_os_str(), "-o".as_ref(), program.as_os_str()]));
+    let mut command = Command::new(tool(Tool::Accord).unwrap());
+    command.args(["run", "--local-cluster", "2x1", "--remote-only", "--time=full", "--"]).arg(&program);
+    let printed = good(&command.env("ACCORD_CPU_MEMORY", "64M").output().unwrap());
+    let text = std::fs::read_to_string(source("53_api_symbols.cuf")).unwrap();
+    for statement in ["call scaled<<<1, 8>>>(8)", "if (cudaMemcpyFromSymbol(back, symbol, 8,"] {
+        let line = text.lines().position(|line| line.contains(statement)).unwrap() + 1;
+        let place = format!("53_api_symbols.cuf:{line}, ");
+        assert!(printed.contains(&place), "{place}: {printed}");
+    }
+}
+
+/// A trace has the ranges that the program names, each in the row of its depth.
+#[test]
+fn traces_have_the_ranges_of_nvtx() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    // The library of NVTX need not be there.
+    let words = ["-cudalib=nvtx".as_ref(), "-lnvToolsExt".as_ref(), "-o".as_ref(), program.as_os_str()];
+    good(&cuf(folder.path(), [&[source("55_ranges.cuf").as_os_str()], &words[..]].concat()));
+    let trace = folder.path().join("trace.json");
+    let mut command = Command::new(tool(Tool::Accord).unwrap());
+    command.args(["run", "--local-cluster", "2x1", "--remote-only"]).arg("--trace").arg(&trace).arg("--").arg(&program);
+    assert!(good(&command.env("ACCORD_CPU_MEMORY", "64M").output().unwrap()).contains("PASS"));
+    let text = std::fs::read_to_string(&trace).unwrap();
+    let queue = |name: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.contains("\"cat\":\"range\"") && line.contains(&format!("\"name\":\"{name}\"")));
+        let number = line.and_then(|line| line.split("\"queue\":").nth(1)?.split(',').next()?.parse::<u32>().ok());
+        number.unwrap_or_else(|| panic!("no range {name}: {text}"))
+    };
+    let outer = queue("outer");
+    assert_eq!([queue("inner"), queue("event"), queue("own")], [outer + 1, outer + 1, outer]);
+    assert!(text.contains("\"name\":\"ranges, level 2\""), "{text}");
+}
+
+/// Programs with cuBLAS and cuFFT link without the libraries. They call them on GPUs of their own node, after the work of the stream; elsewhere, and without a
+/// library, they end with a message.
+#[test]
+fn vendors_libraries_run_on_gpus_of_this_node() {
+    if is_skipped() {
+        return;
+    }
+    for (name, library, call, line) in
+        [("56_cublas.cuf", "libcublas.so", "cublasCreate_v2", 15), ("57_cufft.cuf", "libcufft.so", "cufftPlan1d", 12)]
+    {
+        let (program, folder) = for_gpus(name);
+        let at = format!("{name}:{line}: {call} ");
+        let absent = on_gpus(&program, &folder).run().unwrap();
+        let printed = format!("{at}needs ");
+        assert!(absent.code() == 1 && absent.stderr.contains(&printed), "{printed}: {}", absent.report());
+        assert!(absent.stderr.contains("LD_LIBRARY_PATH"), "{}", absent.report());
+        compile_support("vendor_libraries", folder.path()).unwrap();
+        let version = if library == "libcublas.so" { "12" } else { "11" };
+        let file = folder.path().join(format!("{library}.{version}"));
+        std::fs::copy(folder.path().join("vendor_libraries.so"), file).unwrap();
+        let finished = on_gpus(&program, &folder).run().unwrap().success().unwrap();
+        assert!(finished.stdout.contains("PASS"), "{}", finished.report());
+        let on_cpu = Job::new(&program).env("ACCORD_CPU_DEVICES", "1").env("ACCORD_CPU_MEMORY", "64M").run().unwrap();
+        assert!(on_cpu.code() == 1 && on_cpu.stderr.contains(&format!("{at}on device 0")), "{}", on_cpu.report());
+        assert!(on_cpu.stderr.contains("which is no GPU"), "{}", on_cpu.report());
+        let cluster = Cluster::builder().hosts(2).devices(0).gpus(&[0, 1]).env("LD_LIBRARY_PATH", folder.path());
+        let cluster = cluster.env("ACCORD_CACHE", "off").start().unwrap();
+        let remote = cluster.job(0, &program).unwrap().run().unwrap();
+        assert!(remote.code() == 1 && remote.stderr.contains("which is of another node"), "{}", remote.report());
+    }
+}
+
+/// The script for public sources tells apart what Accord lacks from the rest.
+#[test]
+fn public_sources_are_classified() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    std::fs::copy(source("01_assign_whole.cuf"), folder.path().join("right.cuf")).unwrap();
+    write("shared.cuf", "module shared\n  integer :: n = 3\nend module\n");
+    write("uses.cuf", "program p\n  use shared\n  if (n /= 3) stop 1\nend program\n");
+    write("rule.cuf", "program p\n  logical :: a\n  a = .true. .and. 3\nend program\n");
+    write("vendor.cuf", "program p\n  use cusparse\nend program\n");
+    write(
+        "lacks.cuf",
+        "program p\n  use cudafor\n  implicit none\n  integer :: i\n  i = cudaGraphLaunch(i)\nend program\n",
+    );
+    write("absent.cuf", "program p\n  use theirs\nend program\n");
+    write("wrong.cuf", "program p\n  print *, 'Test failed'\nend program\n");
+    libacc().unwrap();
+    let mut command = Command::new(root().join("scripts/public-cuda-fortran"));
+    command.arg("--accord").arg(tool(Tool::Accord).unwrap()).arg(folder.path()).env("ACCORD_CPU_MEMORY", "64M");
+    let output = command.env_remove("ACCORD_LIBACC").output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    for (word, name) in [
+        ("right", "right.cuf"),
+        ("right", "uses.cuf"),
+        ("flang", "rule.cuf"),
+        ("vendor", "vendor.cuf"),
+        ("ours", "lacks.cuf"),
+        ("incomplete", "absent.cuf"),
+        ("ours", "wrong.cuf"),
+    ] {
+        let row = printed.lines().find(|line| line.contains(&format!("/{name}")));
+        assert!(
+            row.is_some_and(|row| row.starts_with(word)),
+            "{name}: {printed}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    assert_eq!(output.status.code(), Some(1), "{printed}");
 }

@@ -96,6 +96,36 @@ fn device_arrays_are_buffers_of_all_kinds_of_calls() {
     }
 }
 
+/// Reductions that scatter, lists of datatypes, packed data, one-sided access from device arrays, files.
+#[test]
+fn device_arrays_are_buffers_of_further_calls() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), "more_calls.cuf");
+    for count in ["1", "3"] {
+        passes(ranks(folder.path(), &REMOTE, count).arg(&program).run().unwrap());
+    }
+}
+
+/// A window of a device array that MPI can't open to other ranks is refused, with file, line and remedy.
+#[test]
+fn windows_of_device_arrays_are_refused_with_their_line() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = "program p\n  use mpi\n  integer, device :: d(3)\n  integer :: window, error\n  call mpi_init(error)\n  \
+                call mpi_win_create(d, 12_mpi_address_kind, 4, mpi_info_null, mpi_comm_world, window, error)\nend\n";
+    std::fs::write(folder.path().join("window.cuf"), text).unwrap();
+    let program = folder.path().join("program");
+    good(&cuf(folder.path(), ["window.cuf".as_ref(), "-o".as_ref(), program.as_os_str()]).output().unwrap());
+    let finished = ranks(folder.path(), &REMOTE, "1").arg(&program).run().unwrap();
+    let printed = "window.cuf:6: MPI_Win_create with an array of device 0, which this MPI can't open to other ranks; make the window of a host array";
+    assert!(finished.code() != 0 && finished.stderr.contains(printed), "{}", finished.report());
+}
+
 /// The results are the same whether MPI gets the device's address or a copy; which one it gets remains untested.
 #[test]
 fn device_arrays_of_gpus_are_buffers_with_every_setting() {

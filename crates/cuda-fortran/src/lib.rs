@@ -13,6 +13,7 @@ pub mod mpi;
 mod pass;
 pub mod ptx;
 mod refusal;
+pub mod remedies;
 
 pub use archive::PtxArchives;
 pub use embedded::GpuCode;

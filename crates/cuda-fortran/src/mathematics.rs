@@ -25,43 +25,32 @@ const FUNCTIONS: &[&str] = &[
 ];
 
 /// Functions that are defined here in LLVM's language, with the names under which device code calls them: LLVM's intrinsics and
-/// flang's runtime. `FMOD` and `FMODF` stand for the library's function.
+/// flang's runtime. The definitions serve all kinds of numbers: see [`Library::definition`].
 const DEFINED: &[(&str, &str, &str)] = &[
-    (
-        "llvm.lround.i32.f32",
-        "accord.lround.i32.f32",
-        "define internal i32 @accord.lround.i32.f32(float %x) alwaysinline {\n  %r = call float @llvm.round.f32(float %x)\n  %i = fptosi float %r to i32\n  ret i32 %i\n}\ndeclare float @llvm.round.f32(float)",
-    ),
-    (
-        "llvm.lround.i32.f64",
-        "accord.lround.i32.f64",
-        "define internal i32 @accord.lround.i32.f64(double %x) alwaysinline {\n  %r = call double @llvm.round.f64(double %x)\n  %i = fptosi double %r to i32\n  ret i32 %i\n}\ndeclare double @llvm.round.f64(double)",
-    ),
-    (
-        "llvm.lround.i64.f32",
-        "accord.lround.i64.f32",
-        "define internal i64 @accord.lround.i64.f32(float %x) alwaysinline {\n  %r = call float @llvm.round.f32(float %x)\n  %i = fptosi float %r to i64\n  ret i64 %i\n}\ndeclare float @llvm.round.f32(float)",
-    ),
-    (
-        "llvm.lround.i64.f64",
-        "accord.lround.i64.f64",
-        "define internal i64 @accord.lround.i64.f64(double %x) alwaysinline {\n  %r = call double @llvm.round.f64(double %x)\n  %i = fptosi double %r to i64\n  ret i64 %i\n}\ndeclare double @llvm.round.f64(double)",
-    ),
-    ("llvm.powi.f32.i32", "accord.powi.f32", include_str!("mathematics/powi_f32.ll")),
-    ("llvm.powi.f64.i32", "accord.powi.f64", include_str!("mathematics/powi_f64.ll")),
-    (
-        "_FortranAModReal4",
-        "accord.mod.f32",
-        "define internal float @accord.mod.f32(float %a, float %p, ptr %file, i32 %line) alwaysinline {\n  %r = call float @FMODF(float %a, float %p)\n  ret float %r\n}\ndeclare float @FMODF(float, float)",
-    ),
-    (
-        "_FortranAModReal8",
-        "accord.mod.f64",
-        "define internal double @accord.mod.f64(double %a, double %p, ptr %file, i32 %line) alwaysinline {\n  %r = call double @FMOD(double %a, double %p)\n  ret double %r\n}\ndeclare double @FMOD(double, double)",
-    ),
-    ("_FortranAModuloReal4", "accord.modulo.f32", include_str!("mathematics/modulo_f32.ll")),
-    ("_FortranAModuloReal8", "accord.modulo.f64", include_str!("mathematics/modulo_f64.ll")),
+    ("llvm.lround.i32.f32", "accord.lround.i32.f32", LROUND),
+    ("llvm.lround.i32.f64", "accord.lround.i32.f64", LROUND),
+    ("llvm.lround.i64.f32", "accord.lround.i64.f32", LROUND),
+    ("llvm.lround.i64.f64", "accord.lround.i64.f64", LROUND),
+    ("llvm.powi.f32.i32", "accord.powi.f32", include_str!("mathematics/powi.ll")),
+    ("llvm.powi.f64.i32", "accord.powi.f64", include_str!("mathematics/powi.ll")),
+    ("_FortranAModReal4", "accord.mod.f32", MOD),
+    ("_FortranAModReal8", "accord.mod.f64", MOD),
+    ("_FortranAModuloReal4", "accord.modulo.f32", include_str!("mathematics/modulo.ll")),
+    ("_FortranAModuloReal8", "accord.modulo.f64", include_str!("mathematics/modulo.ll")),
 ];
+
+const LROUND: &str = "define internal INT @NAME(REAL %x) alwaysinline {
+  %r = call REAL @llvm.round.KIND(REAL %x)
+  %i = fptosi REAL %r to INT
+  ret INT %i
+}
+declare REAL @llvm.round.KIND(REAL)";
+
+const MOD: &str = "define internal REAL @NAME(REAL %a, REAL %p, ptr %file, i32 %line) alwaysinline {
+  %r = call REAL @FMOD(REAL %a, REAL %p)
+  ret REAL %r
+}
+declare REAL @FMOD(REAL, REAL)";
 
 /// Whether device code for GPUs may call a function of this name, which no CUDA Fortran source defines.
 #[must_use]
@@ -109,8 +98,7 @@ impl Library {
             text.push('\n');
         }
         for at in used {
-            let definition = DEFINED[at].2.replace("FMODF", &self.name("fmodf")).replace("FMOD", &self.name("fmod"));
-            for line in definition.lines() {
+            for line in self.definition(at).lines() {
                 if !line.starts_with("declare ") || declared.insert(symbol(line).to_owned()) {
                     text.push_str(line);
                     text.push('\n');
@@ -118,6 +106,17 @@ impl Library {
             }
         }
         text
+    }
+
+    /// Returns the definition of a function, with the kinds that its name ends with: `NAME` stands for the name, `REAL` and `KIND` for the type of reals,
+    /// `INT` for that of integers, `FMOD` for the library's function.
+    fn definition(self, at: usize) -> String {
+        let (_, name, text) = DEFINED[at];
+        let (real, kind, fmod) =
+            if name.ends_with("f32") { ("float", "f32", "fmodf") } else { ("double", "f64", "fmod") };
+        let integer = if name.contains(".i32.") { "i32" } else { "i64" };
+        let text = text.replace("NAME", name).replace("REAL", real).replace("KIND", kind).replace("INT", integer);
+        text.replace("FMOD", &self.name(fmod))
     }
 
     /// Renames the functions in a line, and notes which ones have to be defined.
@@ -201,10 +200,20 @@ declare float @llvm.powi.f32.i32(float, i32)
             let new = library.rewrite(IR);
             assert_eq!(new.matches("define internal double @accord.mod.f64(").count(), 1, "{new}");
             assert_eq!(new.matches("define internal float @accord.powi.f32(").count(), 1, "{new}");
+            assert!(["NAME", "REAL", "KIND", "INT ", "FMOD"].iter().all(|word| !new.contains(word)), "{new}");
             let fmod = format!("declare double @{}(", library.name("fmod"));
             assert_eq!(new.matches(&fmod).count(), 1, "{new}");
             assert!(!new.contains("declare float @accord."), "{new}");
         }
+    }
+
+    #[test]
+    fn roundings_have_the_kinds_of_their_names() {
+        let ir = "  %1 = call i64 @llvm.lround.i64.f32(float %0)\ndeclare i64 @llvm.lround.i64.f32(float)\n";
+        let new = Library::Libm.rewrite(ir);
+        assert!(new.contains("call i64 @accord.lround.i64.f32(float %0)"), "{new}");
+        assert!(new.contains("define internal i64 @accord.lround.i64.f32(float %x)"), "{new}");
+        assert!(new.contains("call float @llvm.round.f32(float %x)"), "{new}");
     }
 
     #[test]

@@ -119,12 +119,20 @@ impl Rows {
     }
 }
 
+/// Rows for the ranges of a thread.
+const RANGE_DEPTHS: u32 = 64;
+
 /// Returns the label of one queue's row.
 pub(crate) fn queue_label(rank: Option<u32>, queue: QueueId) -> String {
     let queue = match queue {
         QueueId::SYNC => "sync".to_owned(),
         QueueId::INCOMING => "incoming".to_owned(),
-        QueueId(number) => format!("queue {number}"),
+        QueueId(number) => match queue.range_row().map(|row| (row / RANGE_DEPTHS, row % RANGE_DEPTHS)) {
+            Some((0, 0)) => "ranges".to_owned(),
+            Some((0, depth)) => format!("ranges, level {}", depth + 1),
+            Some((thread, depth)) => format!("ranges of thread {}, level {}", thread + 1, depth + 1),
+            None => format!("queue {number}"),
+        },
     };
     match rank {
         Some(rank) => format!("rank {rank}, {queue}"),

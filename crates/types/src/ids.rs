@@ -67,6 +67,22 @@ impl QueueId {
     pub const DEFAULT_STREAM: Self = Self(0x0100_0000);
     /// Streams of CUDA Fortran that aren't ordered with the default stream (`cudaStreamNonBlocking`) follow.
     pub const NON_BLOCKING_STREAMS: Self = Self(0x0200_0000);
+    /// Rows of traces for the ranges that the program names follow: 64 for each of its threads, by depth.
+    pub const RANGES: Self = Self(0x0300_0000);
+    /// Number of rows for ranges.
+    const RANGE_ROWS: u32 = 1 << 20;
+
+    /// Returns the trace's row for ranges with this number.
+    #[must_use]
+    pub fn range(row: u32) -> Self {
+        Self(Self::RANGES.0 + row % Self::RANGE_ROWS)
+    }
+
+    /// Returns the number of a trace's row for ranges; `None` for queues.
+    #[must_use]
+    pub fn range_row(self) -> Option<u32> {
+        self.0.checked_sub(Self::RANGES.0).filter(|row| *row < Self::RANGE_ROWS)
+    }
 }
 
 impl fmt::Display for QueueId {

@@ -17,11 +17,20 @@ pub enum SpanKind {
     Push,
     /// Bytes arrived from another device.
     Arrive,
+    /// The program was in a range that it named.
+    Range,
 }
 
 impl SpanKind {
     /// Every kind, in the order of its wire number.
-    pub const ALL: [Self; 6] = [Self::Launch, Self::CopyIn, Self::CopyOut, Self::Copy, Self::Push, Self::Arrive];
+    pub const ALL: [Self; 7] =
+        [Self::Launch, Self::CopyIn, Self::CopyOut, Self::Copy, Self::Push, Self::Arrive, Self::Range];
+
+    /// Whether the device worked.
+    #[must_use]
+    pub fn is_work(self) -> bool {
+        self != Self::Range
+    }
 
     /// Returns the word used in traces.
     pub fn name(self) -> &'static str {
@@ -32,6 +41,7 @@ impl SpanKind {
             Self::Copy => "copy",
             Self::Push => "push",
             Self::Arrive => "arrive",
+            Self::Range => "range",
         }
     }
 }
@@ -45,7 +55,7 @@ pub struct Span {
     pub queue: QueueId,
     /// The kind of work.
     pub kind: SpanKind,
-    /// The region's name; empty for copies.
+    /// The region's or the range's name; empty for copies.
     pub name: String,
     /// Bytes moved; 0 for launches.
     pub bytes: u64,

@@ -1,6 +1,8 @@
 //! OpenACC's routines, called as in any program.
 
-use std::ffi::{c_char, c_void};
+use crate::errors::{self, CallPlace};
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::OnceLock;
 
 #[allow(clippy::missing_safety_doc)]
 mod raw {
@@ -26,14 +28,16 @@ mod raw {
             to_device: i32,
             from_device: i32,
         );
-        pub(crate) safe fn acc_wait(queue: i32);
-        pub(crate) safe fn acc_wait_all();
+        pub(super) safe fn acc_wait(queue: i32);
+        pub(super) safe fn acc_wait_all();
         pub(crate) safe fn acc_wait_async(waited: i32, queue: i32);
         pub(super) safe fn acc_async_test(queue: i32) -> i32;
         pub(crate) safe fn acc_async_test_all() -> i32;
         pub(super) safe fn acc_get_property(num: i32, kind: i32, property: i32) -> usize;
         pub(super) safe fn acc_get_property_string(num: i32, kind: i32, property: i32) -> *const c_char;
         pub(super) safe fn acc_get_current_cuda_context() -> *mut c_void;
+        pub(super) safe fn acc_get_cuda_stream(queue: i32) -> *mut c_void;
+        pub(super) fn acc_prof_lookup(name: *const c_char) -> *mut c_void;
         pub(super) safe fn acc_deviceptr(host: *const c_void) -> *mut c_void;
         pub(super) fn GOMP_offload_register_ver(version: u32, table: *const c_void, target: i32, data: *const c_void);
         pub(super) fn GOACC_parallel_keyed(
@@ -48,7 +52,7 @@ mod raw {
     }
 }
 
-pub(crate) use raw::{acc_wait as wait, acc_wait_async as wait_async};
+pub(crate) use raw::acc_wait_async as wait_async;
 
 /// A property of a device that is a number.
 #[derive(Clone, Copy)]
@@ -75,6 +79,60 @@ const CURRENT: i32 = -1;
 /// Launch tags of GCC's code: dimensions in the next three words; the queue in the next word.
 const DIMENSIONS: u32 = 1 << 28 | 7;
 const QUEUE: u32 = 2 << 28 | 0xffff;
+
+/// Sets the source's place for the next calls: file, function, line. A null file ends that.
+type PlaceSetter = extern "C" fn(*const c_char, *const c_char, i32);
+/// Records a range: name, start and end in nanoseconds of `CLOCK_MONOTONIC`, row.
+type RangeRecorder = extern "C" fn(*const c_char, u64, u64, u32);
+
+/// Returns a function of Accord's own, beyond OpenACC's; null under another OpenACC runtime.
+fn extension(name: &CStr) -> *mut c_void {
+    // SAFETY: the name is terminated.
+    unsafe { raw::acc_prof_lookup(name.as_ptr()) }
+}
+
+/// Calls `f`, with the place of the program's call of this runtime as that of the calls of OpenACC.
+fn located<R>(f: impl FnOnce() -> R) -> R {
+    static SETTER: OnceLock<Option<PlaceSetter>> = OnceLock::new();
+    let setter = SETTER.get_or_init(|| {
+        let setter = extension(c"accord_prof_at");
+        // SAFETY: the function of this name has this type.
+        (!setter.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, PlaceSetter>(setter) })
+    });
+    let CallPlace { file, function, line } = errors::call_place();
+    let setter = setter.filter(|_| !file.is_null());
+    if let Some(set) = setter {
+        set(file, function, line);
+    }
+    let result = f();
+    if let Some(set) = setter {
+        set(std::ptr::null(), std::ptr::null(), 0);
+    }
+    result
+}
+
+/// Records a range that the program has named in its trace.
+pub(crate) fn record_range(name: &CStr, start_ns: u64, end_ns: u64, row: u32) {
+    static RECORDER: OnceLock<Option<RangeRecorder>> = OnceLock::new();
+    let recorder = RECORDER.get_or_init(|| {
+        let recorder = extension(c"accord_prof_range");
+        // SAFETY: the function of this name has this type.
+        (!recorder.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, RangeRecorder>(recorder) })
+    });
+    if let Some(record) = recorder {
+        record(name.as_ptr(), start_ns, end_ns, row);
+    }
+}
+
+/// Returns the driver's stream of a queue of the current device, which is a GPU of this process.
+pub(crate) fn cuda_stream(queue: i32) -> usize {
+    raw::acc_get_cuda_stream(queue).expose_provenance()
+}
+
+/// Waits for a queue of the current device.
+pub(crate) fn wait(queue: i32) {
+    located(|| raw::acc_wait(queue));
+}
 
 pub(crate) fn devices() -> i32 {
     raw::acc_get_num_devices(raw::acc_get_device_type())
@@ -138,7 +196,7 @@ pub(crate) fn on_device<R>(num: i32, f: impl FnOnce() -> R) -> R {
 
 /// Waits for all queues of the current device.
 pub(crate) fn wait_all() {
-    raw::acc_wait_all();
+    located(|| raw::acc_wait_all());
 }
 
 /// Whether no queue of the current device has work left.
@@ -169,18 +227,18 @@ pub(crate) fn name(num: i32) -> Vec<u8> {
 fn text(num: i32, property: i32) -> &'static [u8] {
     let text = raw::acc_get_property_string(num, raw::acc_get_device_type(), property);
     // SAFETY: the routine returns a terminated static string, or null.
-    if text.is_null() { &[] } else { unsafe { std::ffi::CStr::from_ptr(text) }.to_bytes() }
+    if text.is_null() { &[] } else { unsafe { CStr::from_ptr(text) }.to_bytes() }
 }
 
 /// Allocates memory of the current device; returns 0 if there is none left.
 pub(crate) fn allocate(bytes: usize) -> usize {
-    raw::acc_malloc(bytes.max(1)).addr()
+    located(|| raw::acc_malloc(bytes.max(1))).addr()
 }
 
 /// Frees memory of the current device.
 pub(crate) fn free(address: usize) {
     // SAFETY: the address is from `allocate`, and is freed once: `memory` has removed it from its table.
-    unsafe { raw::acc_free(address as *mut c_void) };
+    located(|| unsafe { raw::acc_free(address as *mut c_void) });
 }
 
 /// The direction of a copy that involves the current device.
@@ -198,7 +256,7 @@ pub(crate) enum CopyDirection {
 pub(crate) unsafe fn copy(way: CopyDirection, to: usize, from: usize, bytes: usize, queue: Option<i32>) {
     let (to, from) = (to as *mut c_void, from as *const c_void);
     // SAFETY: the caller's promise.
-    unsafe {
+    located(|| unsafe {
         match (way, queue) {
             (CopyDirection::ToDevice, None) => raw::acc_memcpy_to_device(to, from, bytes),
             (CopyDirection::FromDevice, None) => raw::acc_memcpy_from_device(to, from, bytes),
@@ -207,7 +265,7 @@ pub(crate) unsafe fn copy(way: CopyDirection, to: usize, from: usize, bytes: usi
             (CopyDirection::FromDevice, Some(queue)) => raw::acc_memcpy_from_device_async(to, from, bytes, queue),
             (CopyDirection::Within, Some(queue)) => raw::acc_memcpy_device_async(to, from, bytes, queue),
         }
-    }
+    });
 }
 
 /// Copies between devices, and waits for the end.
@@ -216,7 +274,7 @@ pub(crate) unsafe fn copy(way: CopyDirection, to: usize, from: usize, bytes: usi
 /// Both ranges are valid on their devices.
 pub(crate) unsafe fn copy_between(to: (usize, i32), from: (usize, i32), bytes: usize) {
     // SAFETY: the caller's promise.
-    unsafe { raw::acc_memcpy_d2d(to.0 as *mut c_void, from.0 as *const c_void, bytes, to.1, from.1) };
+    located(|| unsafe { raw::acc_memcpy_d2d(to.0 as *mut c_void, from.0 as *const c_void, bytes, to.1, from.1) });
 }
 
 /// Starts a region on the current device with one entry, which is passed by value. `blocks` and `threads` are for observers.
@@ -228,7 +286,7 @@ pub(crate) unsafe fn launch(region: usize, entry: &[u64], queue: i32, blocks: u3
     let sizes = [size_of_val(entry)];
     let kinds = [FIRST_PRIVATE];
     // SAFETY: the arrays have one element each, and the tags are as GCC writes them, with a 0 at the end.
-    unsafe {
+    located(|| unsafe {
         raw::GOACC_parallel_keyed(
             CURRENT,
             region as *const c_void,
@@ -244,5 +302,5 @@ pub(crate) unsafe fn launch(region: usize, entry: &[u64], queue: i32, blocks: u3
             queue,
             0_u32,
         );
-    }
+    });
 }

@@ -6,6 +6,9 @@ mod events;
 mod kernels;
 mod limits;
 mod properties;
+mod registrations;
+mod symbols;
+mod three_dimensions;
 
 use crate::acc::{self, Number};
 use crate::errors::{self, INVALID_DEVICE, INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_READY, SUCCESS, keep};
@@ -70,6 +73,15 @@ extern "C" fn cudageterrorstring_(start: *mut u8, length: i64, code: &i32) -> Ch
     // SAFETY: the caller passes the result's memory and its length.
     let text = unsafe { std::slice::from_raw_parts_mut(start, usize::try_from(length).unwrap_or(0)) };
     fill(text, errors::text(*code).as_bytes());
+    Characters { start, length }
+}
+
+/// Implements `cudaGetErrorName`.
+#[unsafe(no_mangle)]
+extern "C" fn cudageterrorname_(start: *mut u8, length: i64, code: &i32) -> Characters {
+    // SAFETY: the caller passes the result's memory and its length.
+    let text = unsafe { std::slice::from_raw_parts_mut(start, usize::try_from(length).unwrap_or(0)) };
+    fill(text, errors::name(*code).as_bytes());
     Characters { start, length }
 }
 

@@ -1,5 +1,5 @@
 //! Runs kernels on a CPU device, in its worker: blocks in parallel on the device's cores, and a block's threads in
-//! sequence, or as fibers if they wait for each other.
+//! sequence. If they wait for each other, the compiler has cut the kernel at its barriers, or they run as fibers.
 
 use crate::errors::report;
 use crate::fibers::{Fibers, ThreadPosition, index};
@@ -23,14 +23,35 @@ struct Run<'a> {
     arguments: &'a [usize],
     next: AtomicU64,
     blocks: u64,
+    /// Whether a call of the thunk is for all threads of a block.
+    is_for_block: bool,
 }
 
-/// Runs a kernel as the region of a CPU device.
+/// Runs a kernel as the region of a CPU device. A call of `thunk` is for one thread.
 ///
 /// # Safety
 /// `entries` is the region's argument, whose only entry is a launch of this kernel.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn accord_cuf_run(entries: *const *const u64, thunk: Thunk, region: usize, place: OwnPlace) {
+    // SAFETY: the caller's promise.
+    unsafe { run(entries, thunk, region, place, false) };
+}
+
+/// Runs a kernel that was cut at its barriers. A call of `thunk` is for all threads of a block.
+///
+/// # Safety
+/// As for [`accord_cuf_run`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn accord_cuf_run_blocks(entries: *const *const u64, thunk: Thunk, region: usize, place: OwnPlace) {
+    // SAFETY: the caller's promise.
+    unsafe { run(entries, thunk, region, place, true) };
+}
+
+/// Runs a kernel.
+///
+/// # Safety
+/// As for [`accord_cuf_run`].
+unsafe fn run(entries: *const *const u64, thunk: Thunk, region: usize, place: OwnPlace, is_for_block: bool) {
     // SAFETY: the first word of a launch is its length.
     let bytes = unsafe {
         let first = *entries;
@@ -56,7 +77,7 @@ unsafe extern "C" fn accord_cuf_run(entries: *const *const u64, thunk: Thunk, re
     let blocks = launch.grid().iter().map(|count| u64::from(*count)).product();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = cores.min(THREADS).min(usize::try_from(blocks).unwrap_or(THREADS));
-    let run = Run { launch, thunk, place, arguments: &arguments, next: AtomicU64::new(0), blocks };
+    let run = Run { launch, thunk, place, arguments: &arguments, next: AtomicU64::new(0), blocks, is_for_block };
     std::thread::scope(|scope| {
         for _ in 1..threads {
             // If a thread can't be started, the present ones run its blocks.
@@ -94,6 +115,7 @@ impl Run<'_> {
                 unsafe { (self.thunk)(self.arguments.as_ptr().cast()) };
             };
             match &mut fibers {
+                _ if self.is_for_block => body(),
                 Some(fibers) => fibers.run(&body),
                 None => {
                     for thread in 0..threads {

@@ -24,3 +24,4 @@ mod mpi;
 mod publication;
 mod streams;
 mod transfer;
+mod vendor;

@@ -82,6 +82,17 @@ pub(crate) fn adopt(start: usize, bytes: usize, kind: Kind) {
     ranges().insert(start, Range { is_variable: true, ..Range::new(start, bytes, kind) });
 }
 
+/// Removes the record of the program's own pinned memory, after work that uses it has ended. Returns `false` for other addresses.
+pub(crate) fn forget(start: usize) -> bool {
+    let is_adopted = |range: &Range| range.is_variable && range.kind == Kind::Pinned;
+    let found = ranges().get(&start).is_some_and(is_adopted);
+    if found {
+        acc::wait_all();
+        ranges().remove(&start);
+    }
+    found
+}
+
 /// Removes an allocation by its first address. Returns `None` for a variable, which stays.
 fn remove(start: usize) -> Option<Range> {
     let mut ranges = ranges();

@@ -48,8 +48,10 @@ pub(crate) enum GpuCode {
 /// A variable of a module.
 struct Variable {
     bytes: usize,
-    /// The name in the PTX, if a source that defines it has code for GPUs.
-    twin: Option<&'static CStr>,
+    /// The symbol, which is the name in the PTX.
+    symbol: &'static CStr,
+    /// Whether a source that defines it has code for GPUs.
+    is_in_ptx: bool,
     /// The variables that hold its device address, one in each object.
     slots: Vec<usize>,
     /// Its address on each device with a copy.
@@ -110,7 +112,8 @@ impl Registry {
         let kernels: Vec<_> =
             kernels.map(|kernel| PublishedKernel { region: kernel.region, name: kernel.symbol }).collect();
         let variables = self.variables.iter().filter_map(|(host, variable)| {
-            variable.twin.map(|name| PublishedVariable { host: *host, bytes: variable.bytes, name })
+            let published = PublishedVariable { host: *host, bytes: variable.bytes, name: variable.symbol };
+            variable.is_in_ptx.then_some(published)
         });
         publish(&self.texts, &kernels, &variables.collect::<Vec<_>>());
         for variable in self.variables.values() {
@@ -184,7 +187,8 @@ extern "C" fn accord_cuf_register_kernel(
 fn variable(registry: &mut Registry, host: usize) -> &mut Variable {
     registry.variables.entry(host).or_insert_with(|| Variable {
         bytes: 0,
-        twin: None,
+        symbol: c"",
+        is_in_ptx: false,
         slots: Vec::new(),
         places: BTreeMap::new(),
         managed: None,
@@ -231,10 +235,9 @@ extern "C" fn _FortranACUFRegisterVariable(module: usize, host: usize, name: *co
     let has_code = registry.modules.get(&module) == Some(&GpuCode::Ptx);
     let variable = variable(&mut registry, host);
     variable.bytes = variable.bytes.max(usize::try_from(bytes).unwrap_or(0));
-    if has_code {
-        // SAFETY: the compiler's text is terminated, and lives as long as the program.
-        variable.twin = Some(unsafe { CStr::from_ptr(name) });
-    }
+    // SAFETY: the compiler's text is terminated, and lives as long as the program.
+    variable.symbol = unsafe { CStr::from_ptr(name) };
+    variable.is_in_ptx |= has_code;
 }
 
 /// Returns a variable's address on the current device. A GPU's code has the variable with its initial value. Elsewhere it is
@@ -252,11 +255,7 @@ fn place(host: usize, bytes: usize) -> usize {
     }
     let new = memory::device_memory(bytes);
     if new == 0 {
-        end(
-            SourceLine::new(std::ptr::null(), 0),
-            "no memory for a module's variable on a device",
-            "let the program use less of it",
-        );
+        end(SourceLine::now(), "no memory for a module's variable on a device", "let the program use less of it");
     }
     transfer::bytes(new, host, bytes, Mode::HostToDevice);
     let mut registry = registry();
@@ -285,7 +284,7 @@ fn twin(host: usize, bytes: usize, device: i32) -> usize {
     let address = acc::address_of(host);
     if address == 0 {
         end(
-            SourceLine::new(std::ptr::null(), 0),
+            SourceLine::now(),
             "a module's variable is not on the GPU, as its source has no code for GPUs",
             "compile the source again, and see the note of accord cuf",
         );
@@ -310,15 +309,42 @@ pub(crate) fn places() -> Vec<(usize, usize)> {
     places
 }
 
-/// Returns the address on the current device for a host address in a variable of a module; `None` for other addresses.
-pub(crate) fn device_address(host: usize) -> Option<usize> {
-    let found = registry()
+/// Returns the host address and the bytes of the variable of a module that holds a host address.
+pub(crate) fn variable_at(host: usize) -> Option<(usize, usize)> {
+    registry()
         .variables
         .range(..=host)
         .next_back()
         .filter(|(start, variable)| host - **start < variable.bytes)
-        .map(|(start, variable)| (*start, variable.bytes));
-    found.map(|(start, bytes)| place(start, bytes) + (host - start))
+        .map(|(start, variable)| (*start, variable.bytes))
+}
+
+/// Returns the host address and the bytes of the variable with this symbol, or the only one with this name in any module.
+pub(crate) fn variable_named(name: &[u8]) -> Option<(usize, usize)> {
+    let registry = registry();
+    let with = |is_it: &dyn Fn(&[u8]) -> bool| {
+        let mut found = registry.variables.iter().filter(|(_, one)| one.bytes > 0 && one.managed.is_none());
+        let mut found = found.by_ref().filter(|(_, one)| is_it(one.symbol.to_bytes()));
+        let first = found.next().map(|(host, one)| (*host, one.bytes));
+        first.filter(|_| found.next().is_none())
+    };
+    with(&|symbol| symbol == name).or_else(|| with(&|symbol| fortran_name(symbol).eq_ignore_ascii_case(name)))
+}
+
+/// Returns the name of a variable of a module by flang's symbol: `_QM`, the module's name, `E`, the variable's.
+fn fortran_name(symbol: &[u8]) -> &[u8] {
+    match symbol
+        .strip_prefix(b"_QM")
+        .and_then(|rest| rest.iter().rposition(|byte| *byte == b'E').map(|at| &rest[at + 1..]))
+    {
+        Some(name) => name,
+        None => symbol,
+    }
+}
+
+/// Returns the address on the current device for a host address in a variable of a module; `None` for other addresses.
+pub(crate) fn device_address(host: usize) -> Option<usize> {
+    variable_at(host).map(|(start, bytes)| place(start, bytes) + (host - start))
 }
 
 /// Returns the address on the current device for a host address in a variable of a module.
@@ -367,5 +393,16 @@ extern "C" fn _FortranACUFDataTransferGlobalDescDesc(
     transfer::arrays(to, from, mode, place);
     if mode != Mode::DeviceToHost {
         synchronize(to, place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_of_flang_end_with_the_variables_name() {
+        assert_eq!(fortran_name(b"_QMmEda"), b"da");
+        assert_eq!(fortran_name(b"vx"), b"vx");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::abi_boundary::enter_without_runtime;
 use crate::prof::{self, Kind};
-use crate::redirect;
+use crate::{process, redirect};
 use std::ffi::{CStr, c_char, c_void};
 
 /// Type of `acc_prof_register` and `acc_prof_unregister`: event, callback, `acc_register_t`.
@@ -48,13 +48,35 @@ extern "C" fn acc_callback_unregister(event: i32, callback: usize, kind: i32) {
     acc_prof_unregister(event, callback, kind);
 }
 
-/// Returns an inquiry function by its name (5.3.1); null for an unknown one. The specification defines none, and Accord only
-/// [`accord_prof_place`].
+/// Returns an inquiry function by its name (5.3.1); null for an unknown one. The specification defines none, and Accord
+/// [`accord_prof_place`]. The others are for the runtime of CUDA Fortran.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_prof_lookup(name: *const c_char) -> *mut c_void {
     // SAFETY: the tool passes a terminated string or null.
     let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
-    if name == Some(c"accord_prof_place") { accord_prof_place as *mut c_void } else { std::ptr::null_mut() }
+    match name.map(CStr::to_bytes) {
+        Some(b"accord_prof_place") => accord_prof_place as *mut c_void,
+        Some(b"accord_prof_at") => accord_prof_at as *mut c_void,
+        Some(b"accord_prof_range") => accord_prof_range as *mut c_void,
+        _ => std::ptr::null_mut(),
+    }
+}
+
+/// Sets the source's place for this thread's next calls, which come from a runtime and not from the program itself. A null file ends that. The texts
+/// live as long as their object.
+extern "C" fn accord_prof_at(file: *const c_char, function: *const c_char, line: i32) {
+    prof::set_place(file, function, line);
+}
+
+/// Records a range that the program named, with its times by `CLOCK_MONOTONIC` in nanoseconds.
+extern "C" fn accord_prof_range(name: *const c_char, start_ns: u64, end_ns: u64, row: u32) {
+    enter_without_runtime("nvtxRangePop", || {
+        if !name.is_null() {
+            // SAFETY: the runtime of CUDA Fortran passes a terminated string.
+            process::record_range(unsafe { CStr::from_ptr(name) }, start_ns..end_ns, row);
+        }
+        Ok(())
+    });
 }
 
 /// Returns the place of the event whose callback this thread runs: device, node, queue (`accord_prof.h`). Null outside of

@@ -26,7 +26,7 @@ pub(crate) use library::{load_libraries, load_program_libraries};
 pub(crate) use open::{Open, OpenRegion};
 pub(crate) use place::{Place, here};
 pub(crate) use regions::{data_end, data_start, declare, enter_or_exit};
-pub(crate) use site::Extent;
+pub(crate) use site::{Extent, set_place};
 
 use accord_runtime::ports::{DeviceClient, HostMemory};
 use accord_runtime::prof::Subject;

@@ -6,8 +6,9 @@ use super::recent::Recent;
 use crate::raw_lock::Locked;
 use crate::source;
 use accord_types::HostRange;
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -57,8 +58,47 @@ pub(super) struct Spot {
 /// Sites by their address.
 static SITES: Locked<BTreeMap<usize, &'static Site>> = Locked::new(BTreeMap::new());
 
+/// A place that a runtime above OpenACC sets: file and function, as texts of the program, and line.
+type SetPlace = (*const c_char, *const c_char, i32);
+
+thread_local! {
+    /// The place of this thread's calls, if a runtime above OpenACC has set it.
+    static SET: Cell<Option<SetPlace>> = const { Cell::new(None) };
+}
+
+/// Sites of places that were set, by the address of the file's name and the line.
+static SET_SITES: Locked<BTreeMap<(usize, i32), &'static Site>> = Locked::new(BTreeMap::new());
+
+/// Sets the place of this thread's next calls. A null file ends that.
+pub(crate) fn set_place(file: *const c_char, function: *const c_char, line: i32) {
+    SET.set((!file.is_null()).then_some((file, function, line)));
+}
+
+/// Returns the site of the place that was set for this thread's calls.
+fn set_site() -> Option<&'static Site> {
+    let (file, function, line) = SET.get()?;
+    let key = (file.addr(), line);
+    if let Some(site) = SET_SITES.with(|sites| sites.get(&key).copied()) {
+        return Some(site);
+    }
+    // SAFETY: the runtime passes terminated texts, or null.
+    let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_owned());
+    let site: &'static Site = Box::leak(Box::new(Site {
+        code: file.addr(),
+        file: text(file),
+        function: text(function),
+        line,
+        function_lines: [UNKNOWN; 2],
+        variables: Locked::new(BTreeMap::new()),
+    }));
+    SET_SITES.with(|sites| Some(*sites.entry(key).or_insert(site)))
+}
+
 /// Returns the call that this thread is in, with the construct's lines.
 pub(super) fn spot(extent: Extent) -> Option<Spot> {
+    if let Some(site) = set_site() {
+        return Some(Spot { site, line: site.line, end_line: site.line });
+    }
     let call = site(source::call()?);
     let (line, end_line) = match extent {
         Extent::Call => (call.line, call.line),
@@ -146,4 +186,5 @@ impl Site {
 /// Removes the sites of an unloaded object, whose addresses may be reused.
 pub(super) fn forget(span: &Range<usize>) {
     SITES.with(|sites| sites.retain(|_, site| !span.contains(&site.code)));
+    SET_SITES.with(|sites| sites.retain(|_, site| !span.contains(&site.code)));
 }

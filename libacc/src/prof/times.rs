@@ -341,6 +341,7 @@ fn gather(tool: &Tool) -> Times {
             SpanKind::Copy => device.copies = *moved,
             SpanKind::Push => device.pushes = *moved,
             SpanKind::Arrive => device.arrivals = *moved,
+            SpanKind::Range => {}
         }
     }
     let mut places_of: HashMap<(Option<u32>, String), u32> = HashMap::new();

@@ -1,6 +1,7 @@
 //! `accord cuf`: compiles CUDA Fortran by flang, with the kernels for CPU devices in addition to the code for GPUs.
 
 mod gpu;
+mod libraries;
 mod llvm;
 mod mpi;
 mod options;
@@ -8,7 +9,7 @@ mod options;
 use crate::failure::{Failure, Result};
 use crate::launch::{find_include, find_libacc};
 use crate::output::report_line;
-use accord_cuda_fortran::{CUF_PASSES, Error, GpuCode, host_code, prepared};
+use accord_cuda_fortran::{CUF_PASSES, Error, GpuCode, host_code, prepared, remedies};
 use llvm::{Failed, Llvm};
 use mpi::{Mpi, MpiCompiler};
 use options::Options;
@@ -86,11 +87,10 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn all(&self) -> std::result::Result<u8, Stop> {
-        let include = find_include()?;
-        let module = include.join(MODULE);
-        let words = words(["-fc1", "-w", "-fsyntax-only", "-x", "cuda"]);
-        let words = [words, vec!["-module-dir".into(), self.folder.clone().into(), module.into()]].concat();
-        self.llvm.run("flang", &words)??;
+        self.module(MODULE, &self.folder)?;
+        let libraries = self.libraries();
+        std::fs::create_dir_all(&libraries)
+            .map_err(|error| Failure::system(format!("can't make {}", libraries.display()), error))?;
         let mut objects = Vec::new();
         for (number, source) in self.options.sources.iter().enumerate() {
             check_source(source)?;
@@ -103,6 +103,20 @@ impl Run<'_> {
             objects.push(object);
         }
         if self.options.compiles_only { Ok(0) } else { self.link(&objects) }
+    }
+
+    /// Returns the folder of modules of NVIDIA's libraries, which is searched last.
+    fn libraries(&self) -> PathBuf {
+        self.folder.join("libraries")
+    }
+
+    /// Compiles a module of Accord's own into `folder`.
+    fn module(&self, source: &str, folder: &Path) -> std::result::Result<(), Stop> {
+        let source = find_include()?.join(source);
+        let mut line = words(["-fc1", "-w", "-fsyntax-only", "-x", "cuda", "-module-dir"]);
+        line.extend([folder.into(), source.into()]);
+        self.llvm.run("flang", &line)??;
+        Ok(())
     }
 
     /// Returns the path of a source's intermediate file.
@@ -148,6 +162,7 @@ impl Run<'_> {
         include.push(&self.folder);
         rest.push(include);
         rest.extend(["-module-dir".into(), self.options.modules.clone().unwrap_or_else(|| ".".into()).into()]);
+        rest.extend(["-I".into(), self.libraries().into()]);
         rest.extend(words(["-mmlir", "--mlir-print-op-generic", "-mmlir", "--mlir-print-debuginfo", "-emit-fir"]));
         rest.extend(["-o".into(), file("fir").into(), source.into()]);
         // The options of MPI are the first: `mpifort -show` names the folder of gfortran's modules.
@@ -156,16 +171,11 @@ impl Run<'_> {
             self.llvm.run("flang", &[line.clone(), mpi, rest.clone()].concat())
         };
         let mut result = flang()?;
-        if let Err(Failed(text)) = &result
-            && self.mpi.get().is_none()
-            && mpi::is_missing(text)
-        {
-            let mpi = Mpi::new(&MpiCompiler::find(self.options.mpi.as_deref())?, &self.llvm)?;
-            self.mpi.get_or_init(|| mpi);
+        while let Err(Failed(text)) = &result {
+            if !self.supply(text)? {
+                return Err(Stop::Said(explained(text)));
+            }
             result = flang()?;
-        }
-        if let Err(Failed(text)) = result {
-            return Err(Stop::Said(mpi::refusal(&text).unwrap_or(text)));
         }
         write(&file("prepared.mlir"), &prepared(&read(&file("fir"))?)?)?;
         let passes = OsString::from(format!("--pass-pipeline={CUF_PASSES}"));
@@ -174,6 +184,21 @@ impl Run<'_> {
                 .concat();
         self.llvm.run("fir-opt", &[line, vec!["-o".into(), file("cuf.mlir").into()]].concat())??;
         Ok(())
+    }
+
+    /// Supplies modules that flang's errors name. Returns `false` if there is none left to supply.
+    fn supply(&self, errors: &str) -> std::result::Result<bool, Stop> {
+        if self.mpi.get().is_none() && mpi::is_missing(errors) {
+            let mpi = Mpi::new(&MpiCompiler::find(self.options.mpi.as_deref())?, &self.llvm)?;
+            self.mpi.get_or_init(|| mpi);
+            return Ok(true);
+        }
+        let is_there = |source: &&str| self.libraries().join(source).with_extension("mod").is_file();
+        let sources: Vec<_> = libraries::sources(errors).into_iter().filter(|source| !is_there(source)).collect();
+        for source in &sources {
+            self.module(source, &self.libraries())?;
+        }
+        Ok(!sources.is_empty())
     }
 
     /// Links; returns the linker's exit code.
@@ -189,8 +214,20 @@ impl Run<'_> {
         let mut command = Command::new("gcc");
         // Objects with OpenACC need the option at linking, too.
         command.arg("-fopenacc");
-        let (given, libraries): (Vec<_>, Vec<_>) =
-            self.options.link.iter().partition(|input| Path::new(input).extension().is_some_and(|name| name == "o"));
+        let texts = self.options.link.iter().filter_map(|input| input.to_str());
+        let folders: Vec<&Path> = texts.filter_map(|text| text.strip_prefix("-L")).map(Path::new).collect();
+        let is_linked = |input: &&OsString| {
+            input
+                .to_str()
+                .and_then(|text| text.strip_prefix("-l"))
+                .is_none_or(|name| libraries::is_linked(name, &folders))
+        };
+        let (given, libraries): (Vec<_>, Vec<_>) = self
+            .options
+            .link
+            .iter()
+            .filter(is_linked)
+            .partition(|input| Path::new(input).extension().is_some_and(|name| name == "o"));
         let mut inputs = self.options.link.iter().map(Path::new).filter(|path| path.is_file());
         let uses_mpi = self.mpi.get().is_some() || inputs.any(mpi::is_called_by);
         command.args(objects).args(&given);
@@ -220,6 +257,14 @@ fn read(path: &Path) -> Result<String> {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| Failure::system(format!("can't write {}", path.display()), error))
+}
+
+/// Returns flang's errors, explained or with a remedy where there is one.
+fn explained(errors: &str) -> String {
+    mpi::refusal(errors).or_else(|| libraries::refusal(errors)).unwrap_or_else(|| match remedies::of_errors(errors) {
+        Some(remedy) => format!("{}\nnote: {remedy}", errors.trim_end()),
+        None => errors.to_owned(),
+    })
 }
 
 /// Refuses directives that flang would silently ignore.

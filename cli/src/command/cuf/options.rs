@@ -1,5 +1,6 @@
-//! The command line of `accord cuf`: its own options, flang's, and equivalents of NVHPC's. Pure.
+//! The command line of `accord cuf`: its own options, flang's, and equivalents of NVHPC's.
 
+use super::libraries;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -42,7 +43,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("-fopenacc", "put OpenACC in a source of its own, which accord fc compiles, and link both"),
     ("-mp", "put OpenMP in a source of its own, which gfortran compiles, and link both"),
     ("-fopenmp", "put OpenMP in a source of its own, which gfortran compiles, and link both"),
-    ("-cudalib", "NVIDIA's libraries have no code for CPU devices: leave their calls out"),
     ("-static", "libacc is a shared library: leave it out"),
     ("-shared", "link the objects into a program"),
     ("-S", "--keep=FOLDER leaves what lies between source and object"),
@@ -88,6 +88,8 @@ impl Options {
                         options.keep = Some(folder.into());
                     } else if let Some(list) = text.strip_prefix("-gpu=") {
                         options.gpu(list)?;
+                    } else if let Some(list) = text.strip_prefix("-cudalib=") {
+                        libraries::check(list)?;
                     } else if let Some(folder) = text.strip_prefix("-J") {
                         options.modules = Some(value(folder)?.into());
                     } else if let Some(what) = ["-I", "-D", "-U"].into_iter().find(|what| text.starts_with(what)) {
@@ -174,7 +176,7 @@ mod tests {
     #[test]
     fn nvhpcs_options_are_taken_ignored_or_refused_by_name() {
         let options = read(
-            "-fast -Minfo=all -gpu=cc80,lineinfo -r8 a.cuf b.o -lm -Jmods --cuda=/opt/cuda --mpi=mpifort.mpich -o app",
+            "-fast -Minfo=all -gpu=cc80,lineinfo -cudalib=cublas,cufft -r8 a.cuf b.o -lm -Jmods --cuda=/opt/cuda --mpi=mpifort.mpich -o app",
         )
         .unwrap();
         assert_eq!(options.sources, [PathBuf::from("a.cuf")]);
@@ -185,7 +187,7 @@ mod tests {
         assert_eq!(options.ignored, ["-fast", "-Minfo=all", "-gpu=lineinfo"]);
         for (line, part) in [
             ("-acc a.cuf", "accord fc"),
-            ("-cudalib=cublas a.cuf", "-cudalib"),
+            ("-cudalib=cublas,cusparse a.cuf", "-cudalib=cusparse"),
             ("-gpu=managed a.cuf", "managed"),
             ("-Mwhat a.cuf", "-Mwhat"),
             ("-c", "source"),

@@ -3,10 +3,10 @@
 
 use super::device::{is_shared, is_variable, shared_memory, shared_size};
 use super::gpu::replace;
-use super::ops;
+use super::{barriers, ops};
 use crate::mlir::{Module, Op};
 use crate::refusal::{Error, Refusal};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// The place of a thread in its block and of the block in the grid: four triples in a variable of the system's thread. The address of the
@@ -41,8 +41,18 @@ pub(super) struct Variable {
     pub(super) kind: String,
 }
 
-/// Lowers device code for the program's own processor. Returns it with the variables whose addresses it needs.
-pub(super) fn lower(list: Vec<Op>, module: &Module) -> Result<(Vec<Op>, Vec<Variable>), Error> {
+/// Device code for the program's own processor.
+pub(super) struct CpuCode {
+    pub(super) list: Vec<Op>,
+    /// The variables whose addresses the code needs.
+    pub(super) variables: Vec<Variable>,
+    /// Kernels that run all threads of a block in one call.
+    pub(super) cut: HashSet<String>,
+}
+
+/// Lowers device code with these kernels for the program's own processor.
+pub(super) fn lower(mut list: Vec<Op>, kernels: &[&str], module: &Module) -> Result<CpuCode, Error> {
+    let cut = barriers::cut(&mut list, kernels)?;
     let mut variables = Vec::new();
     for op in list.iter().filter(|op| is_variable(op)) {
         let attribute = op.get("data_attr").unwrap_or_default();
@@ -92,7 +102,7 @@ pub(super) fn lower(list: Vec<Op>, module: &Module) -> Result<(Vec<Op>, Vec<Vari
     for (name, kind) in FUNCTIONS {
         super::declare(&mut new, name, kind)?;
     }
-    Ok((new, variables))
+    Ok(CpuCode { list: new, variables, cut })
 }
 
 /// Returns a thread-local variable. It is visible to other objects, so that the optimizer assumes that a barrier may
@@ -267,7 +277,7 @@ mod tests {
 }) : () -> ()"#;
         let mut whole = module(text).unwrap();
         let list = std::mem::take(whole.op.list());
-        let (list, _) = lower(list, &whole).unwrap();
+        let list = lower(list, &[], &whole).unwrap().list;
         let names: Vec<_> = list.iter().filter_map(Op::symbol).take(3).collect();
         assert_eq!(names, ["accord_dev__QMaPk", "accord_dev__QMbPf", "sin"]);
         let called: Vec<_> = list[0].body().filter_map(|op| op.reference("callee")).collect();

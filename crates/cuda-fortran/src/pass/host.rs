@@ -4,7 +4,7 @@ use super::device::take;
 use super::gpu::replace;
 use super::launch::{self, Launches};
 use super::registration::{self, Registration};
-use super::{cpu, declare, external};
+use super::{cpu, declare, external, missing, places};
 use crate::embedded::GpuCode;
 use crate::mlir::{Module, Op};
 use crate::refusal::Error;
@@ -26,6 +26,8 @@ fn with_launches(mut module: Module, gpu: &GpuCode) -> Result<Module, Error> {
     }
     let files = std::mem::take(&mut launches.files);
     let list = module.op.list();
+    missing::refuse(list, &known)?;
+    places::add(list, &known)?;
     for (number, file) in files.iter().enumerate() {
         list.push(registration::text(&Launches::file(number), file)?);
     }
@@ -33,8 +35,9 @@ fn with_launches(mut module: Module, gpu: &GpuCode) -> Result<Module, Error> {
         declare(list, launch::FUNCTION, launch::KIND)?;
     }
     let Some(device) = device else { return Ok(module) };
-    let (code, variables) = cpu::lower(device.list, &known)?;
-    let registration = Registration { kernels: &device.kernels, variables: &variables, code: &code, gpu };
+    let kernels: Vec<&str> = device.kernels.iter().map(|kernel| &*kernel.symbol).collect();
+    let cpu::CpuCode { list: code, variables, cut } = cpu::lower(device.list, &kernels, &known)?;
+    let registration = Registration { kernels: &device.kernels, variables: &variables, code: &code, cut: &cut, gpu };
     let mut own = registration.operations()?;
     if let Some(constructor) = list.iter_mut().find(|op| op.symbol() == Some(registration::CONSTRUCTOR)) {
         replace(constructor, &mut |op| registration.replacement(op))?;

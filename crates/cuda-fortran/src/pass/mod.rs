@@ -1,5 +1,6 @@
 //! The rewriting steps.
 
+mod barriers;
 mod capture;
 mod cpu;
 pub(crate) mod device;
@@ -9,6 +10,8 @@ pub(crate) mod host;
 pub(crate) mod launch;
 pub(crate) mod loops;
 pub(crate) mod managed;
+mod missing;
+mod places;
 pub(crate) mod pointers;
 mod reduction;
 mod registration;

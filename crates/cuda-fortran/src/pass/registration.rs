@@ -8,6 +8,7 @@ use super::{declare, ops};
 use crate::embedded::GpuCode;
 use crate::mlir::Op;
 use crate::refusal::Error;
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// flang's constructor, which registers device code with CUDA's runtime.
@@ -20,8 +21,13 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("accord_cuf_register_kernel", "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i64) -> ()"),
     ("accord_cuf_register_slot", "(!llvm.ptr, !llvm.ptr) -> ()"),
     ("accord_cuf_register_managed", "(!llvm.ptr, !llvm.ptr, i32) -> ()"),
-    ("accord_cuf_run", "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()"),
+    (RUN, "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()"),
+    (RUN_BLOCKS, "(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()"),
 ];
+
+/// Functions that run a kernel's threads one by one, or all threads of a block in one call.
+const RUN: &str = "accord_cuf_run";
+const RUN_BLOCKS: &str = "accord_cuf_run_blocks";
 
 /// Calls after which other threads of the block may have changed memory: kernels with them need a fiber for each
 /// thread.
@@ -32,6 +38,8 @@ pub(super) struct Registration<'a> {
     pub(super) variables: &'a [Variable],
     /// Device code for CPU devices.
     pub(super) code: &'a [Op],
+    /// Kernels that run all threads of a block in one call.
+    pub(super) cut: &'a HashSet<String>,
     pub(super) gpu: &'a GpuCode,
 }
 
@@ -48,7 +56,8 @@ impl Registration<'_> {
             let parameters = kernel.parameters.iter().map(|kind| parameter(kind)).collect::<Vec<_>>().join(" ");
             list.push(text(&format!("accord_cuf_parameters_{at}"), &parameters)?);
             list.extend(ops(&kernel.location, &thunk(at, kernel))?);
-            list.extend(ops(&kernel.location, &region(at, kernel))?);
+            let run = if self.cut.contains(&kernel.symbol) { RUN_BLOCKS } else { RUN };
+            list.extend(ops(&kernel.location, &region(at, kernel, run))?);
         }
         for (name, kind) in FUNCTIONS {
             declare(&mut list, name, kind)?;
@@ -127,7 +136,7 @@ impl Registration<'_> {
     /// contain waits.
     fn waits(&self, symbol: &str) -> bool {
         let mut pending = vec![symbol.to_owned()];
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         while let Some(name) = pending.pop() {
             if WAITING.iter().any(|start| name.starts_with(start)) {
                 return true;
@@ -228,8 +237,8 @@ fn thunk(at: usize, kernel: &Kernel) -> String {
 }
 
 /// Returns the region of a launch, which a CPU device starts. It passes the launch, the kernel and its own address to
-/// the runtime.
-fn region(at: usize, kernel: &Kernel) -> String {
+/// the runtime's function `run`.
+fn region(at: usize, kernel: &Kernel, run: &str) -> String {
     let name = region_name(&kernel.symbol);
     format!(
         "\"llvm.func\"() <{{CConv = #llvm.cconv<ccc>, function_type = !llvm.func<void (ptr)>, linkage = #llvm.linkage<internal>, sym_name = \"{name}\", visibility_ = 0 : i64}}> ({{
@@ -238,7 +247,7 @@ fn region(at: usize, kernel: &Kernel) -> String {
 %1 = \"fir.convert\"(%0) : ((!llvm.ptr) -> ()) -> !llvm.ptr
 %2 = \"llvm.mlir.addressof\"() <{{global_name = @\"{name}\"}}> : () -> !llvm.ptr
 %3 = \"llvm.mlir.addressof\"() <{{global_name = @accord_cuf_own_place}}> : () -> !llvm.ptr
-\"fir.call\"(%p, %1, %2, %3) <{{callee = @accord_cuf_run}}> : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()
+\"fir.call\"(%p, %1, %2, %3) <{{callee = @{run}}}> : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()
 \"llvm.return\"() : () -> ()
 }}) : () -> ()",
         thunk = thunk_name(at)
@@ -261,7 +270,7 @@ mod tests {
             shared: 96,
             location: "unknown".to_owned(),
         };
-        let registration = Registration { kernels: &[kernel], variables: &[], code: &[], gpu };
+        let registration = Registration { kernels: &[kernel], variables: &[], code: &[], cut: &HashSet::new(), gpu };
         let module = ops("unknown", "%m = \"cuf.register_module\"() : () -> !llvm.ptr").unwrap();
         let constructor = registration.replacement(&module[0]).unwrap().unwrap();
         printed(registration.operations().unwrap()) + &printed(constructor)

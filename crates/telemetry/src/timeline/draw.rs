@@ -38,6 +38,7 @@ fn colour(kind: SpanKind) -> &'static str {
         SpanKind::Copy => "#7a6f9b",
         SpanKind::Push => "#cc79a7",
         SpanKind::Arrive => "#e69f00",
+        SpanKind::Range => "#4d4d4d",
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct DeviceRows<'a> {
     pub(super) label: String,
     /// Its product name.
     pub(super) name: String,
-    /// Fractions of the whole time, from 0 to 1, in which anything ran, a region ran, or bytes moved.
+    /// Fractions of the whole time, from 0 to 1, in which the device worked, a region ran, or bytes moved.
     pub(super) busy: f64,
     pub(super) launching: f64,
     pub(super) copying: f64,
@@ -95,9 +95,9 @@ impl DeviceRows<'_> {
             let times = times.filter(|span| wanted(span.kind)).map(|span| (span.start_ns, span.end_ns)).collect();
             covered(times) as f64 / length_ns.max(1) as f64
         };
-        let busy = part(&|_| true);
+        let busy = part(&SpanKind::is_work);
         let launching = part(&|kind| kind == SpanKind::Launch);
-        let copying = part(&|kind| kind != SpanKind::Launch);
+        let copying = part(&|kind| kind.is_work() && kind != SpanKind::Launch);
         (self.busy, self.launching, self.copying) = (busy, launching, copying);
     }
 }
@@ -107,6 +107,8 @@ fn position(queue: QueueId) -> u64 {
     match queue {
         QueueId::SYNC => 0,
         QueueId::INCOMING => u64::MAX,
+        // Ranges are what the program does, above the device's work.
+        queue if queue.range_row().is_some() => 0,
         QueueId(number) => 1 + u64::from(number),
     }
 }

@@ -55,19 +55,21 @@ extern "C" fn accord_cuf_malloc_pitch(array: &mut Descriptor, pitch: &mut i32, r
 
 /// `cudaExtent`: the width in bytes for memory without a type.
 #[repr(C)]
-struct Extent {
-    width: usize,
-    height: usize,
-    depth: usize,
+pub(super) struct Extent {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) depth: usize,
 }
 
 /// `cudaPitchedPtr`.
 #[repr(C)]
-struct PitchedPointer {
-    address: usize,
-    pitch: usize,
-    width: usize,
-    height: usize,
+pub(super) struct PitchedPointer {
+    pub(super) address: usize,
+    /// Bytes from one row to the next.
+    pub(super) pitch: usize,
+    pub(super) width: usize,
+    /// Rows of a plane.
+    pub(super) height: usize,
 }
 
 #[unsafe(no_mangle)]

@@ -6,7 +6,7 @@ use crate::memory_argument::MemoryArgument;
 use crate::transfer::{self, Mode};
 use crate::{acc, filling, memory, streams};
 
-fn mode(to: usize, from: usize) -> Mode {
+pub(super) fn mode(to: usize, from: usize) -> Mode {
     match (memory::device_of(to), memory::device_of(from)) {
         (Some(_), Some(_)) => Mode::DeviceToDevice,
         (None, Some(_)) => Mode::DeviceToHost,
@@ -45,7 +45,7 @@ extern "C" fn accord_cuf_memcpy_i8(to: &Descriptor, from: &Descriptor, count: i6
 }
 
 /// Returns a stream argument, or the thread's default stream without one.
-fn stream_or_default(stream: Option<&i64>) -> i64 {
+pub(super) fn stream_or_default(stream: Option<&i64>) -> i64 {
     stream.copied().unwrap_or_else(streams::selected)
 }
 
@@ -85,7 +85,7 @@ fn copy_in_stream(to: &Descriptor, from: &Descriptor, count: i64, stream: i64) -
 }
 
 /// Enqueues a copy, or performs it if a participant is not of the stream's device.
-fn enqueue(device: i32, stream: i64, to: usize, from: usize, bytes: usize) {
+pub(super) fn enqueue(device: i32, stream: i64, to: usize, from: usize, bytes: usize) {
     let is_its = |address| memory::device_of(address).is_none_or(|one| one == device);
     if bytes > 0 && !(is_its(to) && is_its(from) && transfer::enqueue(to, from, bytes, stream)) {
         streams::wait(stream);
@@ -215,7 +215,7 @@ fn pattern(to: &Descriptor, value: &Descriptor) -> Option<Vec<u8>> {
 }
 
 /// Whether one allocation has so many bytes from this address on.
-fn is_allocated(address: usize, bytes: usize) -> bool {
+pub(super) fn is_allocated(address: usize, bytes: usize) -> bool {
     bytes == 0 || memory::find(address).is_some_and(|range| range.holds(address, bytes))
 }
 
@@ -227,7 +227,7 @@ fn set(to: &Descriptor, value: &Descriptor, count: i64, stream: i64) -> i32 {
 }
 
 /// Fills rows of `bytes` bytes, which are in one allocation.
-fn fill(stream: i64, rows: &[usize], bytes: usize, pattern: &[u8]) -> i32 {
+pub(super) fn fill(stream: i64, rows: &[usize], bytes: usize, pattern: &[u8]) -> i32 {
     let Some(of_stream) = streams::device(stream) else { return keep(INVALID_RESOURCE_HANDLE) };
     let Some(first) = rows.first().filter(|_| bytes > 0) else { return SUCCESS };
     let device = memory::device_of(*first);

@@ -93,3 +93,17 @@ extern "C" fn accord_cuf_get_attribute(value: &mut i32, attribute: i32, num: i32
     *value = attributes::value(num, attribute);
     SUCCESS
 }
+
+/// Returns the first device with at least the capability, the memory and the multiprocessors that are wanted; the current one without such a device.
+#[unsafe(no_mangle)]
+extern "C" fn accord_cuf_choose_device(num: &mut i32, wanted: &Properties) -> i32 {
+    let number = |attribute| NUMBERS.iter().position(|known| *known == attribute).map_or(0, |at| wanted.numbers[at]);
+    let capability = (number(Attribute::MAJOR), number(Attribute::MINOR));
+    let fits = |device: &i32| {
+        (attributes::value(*device, Attribute::MAJOR), attributes::value(*device, Attribute::MINOR)) >= capability
+            && attributes::value(*device, Attribute::PROCESSORS) >= number(Attribute::PROCESSORS)
+            && acc::number(*device, Number::Memory) >= wanted.total_memory
+    };
+    *num = (0..acc::devices()).find(fits).unwrap_or_else(acc::device);
+    SUCCESS
+}

@@ -1,6 +1,6 @@
 //! Copies of device memory in host memory for MPI.
 
-use super::layout::{Block, ByteRange, Extents};
+use super::layout::{Block, ByteRange, Extents, Piece};
 use super::library;
 use crate::errors::{SourceLine, end};
 use crate::transfer::{self, Mode};
@@ -26,6 +26,18 @@ pub(super) enum Counts {
     EachRank(usize),
     /// A list with a number for each rank, and a list of displacements.
     Lists(usize, usize),
+    /// Lists for each rank: numbers, displacements in bytes, datatypes.
+    TypedLists(usize, usize, usize),
+    /// A list with a number for each rank, all of which are there.
+    Sum(usize),
+    /// The own number of such a list, of which the call writes no more; with `MPI_IN_PLACE` all are there.
+    OwnOf(usize),
+    /// One number, of which the call writes no more; with `MPI_IN_PLACE` there are as many for each rank.
+    OwnOfEach(usize),
+    /// A number of bytes.
+    Bytes(usize),
+    /// One element.
+    Element,
 }
 
 /// A buffer argument of a routine.
@@ -43,7 +55,8 @@ pub(super) struct Buffer {
 /// Indices of arguments that describe the participants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Group {
-    pub(super) communicator: usize,
+    /// `None` for routines of windows and files.
+    pub(super) communicator: Option<usize>,
     pub(super) root: Option<usize>,
 }
 
@@ -93,17 +106,17 @@ impl Buffer {
             return Some(StagedBuffer::direct(device_address));
         }
         // SAFETY: the caller's promise.
-        let communicator = unsafe { integer(arguments, group.communicator) };
-        let (ranks, rank) = if matches!(self.counts, Counts::One(_)) && group.root.is_none() {
-            (1, 0)
-        } else {
-            library::ranks(communicator).unwrap_or_else(|| {
-                end(
-                    SourceLine::new(std::ptr::null(), 0),
-                    "a device array is the buffer of a collective call between two groups",
-                    "pass a host array",
-                )
-            })
+        let communicator = group.communicator.map(|at| unsafe { integer(arguments, at) });
+        let (ranks, rank) = match communicator {
+            Some(communicator) if self.counts.is_of_ranks() || group.root.is_some() => library::ranks(communicator)
+                .unwrap_or_else(|| {
+                    end(
+                        SourceLine::now(),
+                        "a device array is the buffer of a collective call between two groups",
+                        "pass a host array",
+                    )
+                }),
+            _ => (1, 0),
         };
         // SAFETY: the caller's promise.
         let root = group.root.map(|at| unsafe { integer(arguments, at) });
@@ -111,37 +124,85 @@ impl Buffer {
             return None;
         }
         // SAFETY: the caller's promise.
-        let (blocks, datatype) = unsafe { (self.blocks(arguments, ranks), integer(arguments, self.datatype)) };
-        let extents = library::extents(datatype)?;
-        let range = extents.range(&blocks)?;
-        let staged = StagedBuffer::new(device_address, range, self.access, || {
-            (blocks.len() > 1 || !extents.is_dense()).then_some((&*blocks, datatype, extents, communicator))
-        });
+        let (pieces, written) = unsafe { (self.pieces(arguments, ranks)?, self.written(arguments, rank)) };
+        let mut range = Piece::range(&pieces)?;
+        if written.is_some()
+            && let Some(allocation) = memory::find(device_address)
+        {
+            // Without MPI_IN_PLACE there may be no more than what is written.
+            let left = allocation.bytes - (device_address - allocation.start);
+            range.high = range.high.min(isize::try_from(left).unwrap_or(isize::MAX));
+        }
+        let has_gaps = written.is_some() || pieces.len() > 1 || pieces.iter().any(|piece| !piece.extents.is_dense());
+        let marked = match written {
+            Some(count) => vec![Piece { block: Block { displacement: 0, count }, ..pieces[0] }],
+            None => pieces,
+        };
+        let staged =
+            StagedBuffer::new(device_address, range, self.access, || has_gaps.then_some((&*marked, communicator)));
         arguments[self.address] = staged.address() as *mut c_void;
         Some(staged)
     }
 
-    /// Returns the elements of the buffer.
+    /// Returns the elements of the buffer; `None` if MPI does not know their datatype.
     ///
     /// # Safety
     /// As for [`Buffer::stage`].
-    unsafe fn blocks(self, arguments: &[*mut c_void], ranks: i32) -> Vec<Block> {
+    unsafe fn pieces(self, arguments: &[*mut c_void], ranks: i32) -> Option<Vec<Piece>> {
         let block =
-            |count: i32, displacement: i32| Block { displacement: displacement as isize, count: count as isize };
+            |displacement: i32, count: i32| Block { displacement: displacement as isize, count: count as isize };
+        // SAFETY: the caller's promise.
+        let (number, all) = unsafe { (|at| integer(arguments, at), |at| list(arguments, at, ranks)) };
+        let blocks = match self.counts {
+            Counts::One(at) => vec![block(0, number(at))],
+            Counts::Element => vec![block(0, 1)],
+            Counts::EachRank(at) | Counts::OwnOfEach(at) => {
+                vec![Block { displacement: 0, count: number(at) as isize * ranks as isize }]
+            }
+            Counts::Sum(at) | Counts::OwnOf(at) => {
+                vec![Block { displacement: 0, count: all(at).iter().map(|count| *count as isize).sum() }]
+            }
+            Counts::Lists(counts, displacements) => {
+                all(displacements).iter().zip(all(counts)).map(|(from, count)| block(*from, *count)).collect()
+            }
+            Counts::Bytes(at) => {
+                let block = block(0, number(at));
+                return Some(vec![Piece { offset: 0, block, datatype: 0, extents: Extents::BYTE }]);
+            }
+            Counts::TypedLists(counts, offsets, datatypes) => {
+                let each = all(counts).iter().zip(all(offsets)).zip(all(datatypes));
+                let pieces = each.filter(|((count, _), _)| **count > 0).map(|((count, offset), datatype)| {
+                    let extents = library::extents(*datatype)?;
+                    Some(Piece { offset: *offset as isize, block: block(0, *count), datatype: *datatype, extents })
+                });
+                return pieces.collect();
+            }
+        };
+        let datatype = number(self.datatype);
+        let extents = library::extents(datatype)?;
+        Some(blocks.into_iter().map(|block| Piece { offset: 0, block, datatype, extents }).collect())
+    }
+
+    /// Returns the number of elements that the call writes, if there may be more in the buffer.
+    ///
+    /// # Safety
+    /// As for [`Buffer::stage`].
+    unsafe fn written(self, arguments: &[*mut c_void], rank: i32) -> Option<isize> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.counts {
-                Counts::One(at) => vec![block(integer(arguments, at), 0)],
-                Counts::EachRank(at) => {
-                    vec![Block { displacement: 0, count: integer(arguments, at) as isize * ranks as isize }]
-                }
-                Counts::Lists(counts, displacements) => {
-                    let counts = list(arguments, counts, ranks).iter();
-                    let displacements = list(arguments, displacements, ranks);
-                    counts.zip(displacements).map(|(count, displacement)| block(*count, *displacement)).collect()
-                }
+                Counts::OwnOf(at) => list(arguments, at, rank + 1).last().map(|count| *count as isize),
+                Counts::OwnOfEach(at) => Some(integer(arguments, at) as isize),
+                _ => None,
             }
         }
+    }
+}
+
+impl Counts {
+    /// Whether the number of elements depends on that of ranks.
+    fn is_of_ranks(self) -> bool {
+        !matches!(self, Self::One(_) | Self::Bytes(_) | Self::Element)
     }
 }
 
@@ -163,7 +224,7 @@ impl StagedBuffer {
         address: usize,
         range: ByteRange,
         access: Access,
-        gaps: impl FnOnce() -> Option<(&'a [Block], i32, Extents, i32)>,
+        gaps: impl FnOnce() -> Option<(&'a [Piece], Option<i32>)>,
     ) -> Self {
         let bytes = usize::try_from(range.high - range.low).unwrap_or(0);
         let device = address.wrapping_add_signed(range.low);
@@ -171,13 +232,20 @@ impl StagedBuffer {
         // What MPI leaves unwritten keeps its value.
         staged.refresh();
         if access == Access::Writes
-            && let Some((blocks, datatype, extents, communicator)) = gaps()
+            && let Some((pieces, communicator)) = gaps()
         {
+            let Some(communicator) = communicator else {
+                end(
+                    SourceLine::now(),
+                    "a device array with gaps between its elements receives from a window or a file",
+                    "receive to a host array, or without gaps",
+                )
+            };
             let mut mask = zeroed(bytes);
             let start = mask.as_mut_ptr().expose_provenance().wrapping_add_signed(staged.offset);
-            for block in blocks.iter().filter(|block| block.count > 0) {
-                // SAFETY: the range contains all blocks.
-                unsafe { library::mark(start, *block, datatype, extents, communicator) };
+            for piece in pieces.iter().filter(|piece| piece.block.count > 0) {
+                // SAFETY: the range contains all pieces.
+                unsafe { library::mark(start.wrapping_add_signed(piece.offset), *piece, communicator) };
             }
             staged.mask = Some(mask);
         }
@@ -227,7 +295,7 @@ fn zeroed(bytes: usize) -> Vec<u8> {
     let mut memory = Vec::new();
     if memory.try_reserve_exact(bytes).is_err() {
         end(
-            SourceLine::new(std::ptr::null(), 0),
+            SourceLine::now(),
             &format!("no {bytes} bytes of host memory for the copy of a device array that MPI gets"),
             "send it in parts",
         );

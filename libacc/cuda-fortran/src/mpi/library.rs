@@ -1,6 +1,6 @@
 //! Routines of the MPI library, found at their first call: a program without MPI has none.
 
-use super::layout::{Block, Extents};
+use super::layout::{Extents, Piece};
 use crate::errors::{SourceLine, end};
 use accord_types::settings;
 use std::ffi::{CStr, c_char, c_void};
@@ -32,7 +32,7 @@ fn known(slot: &AtomicUsize, handle: usize, name: &CStr) -> usize {
             let address = find(handle, name);
             if address == 0 {
                 end(
-                    SourceLine::new(std::ptr::null(), 0),
+                    SourceLine::now(),
                     &format!("no library of the program has {}", name.to_string_lossy()),
                     "link it with the shared libraries of an MPI, as accord cuf does",
                 );
@@ -76,7 +76,7 @@ pub(super) fn extents(datatype: i32) -> Option<Extents> {
     // MPI's sizes have 32 bits, and it says so with a negative number.
     if errors == SUCCESS && size < 0 {
         end(
-            SourceLine::new(std::ptr::null(), 0),
+            SourceLine::now(),
             "an element of an MPI datatype for a device array has 2 GiB of data or more",
             "send more and smaller elements",
         );
@@ -103,11 +103,12 @@ pub(super) fn is_complete(request: i32) -> bool {
     error == SUCCESS && complete != 0
 }
 
-/// Writes ones to the bytes of a block of elements; `start` is the address of the buffer's element 0.
+/// Writes ones to the bytes of a piece; `start` is the address of its element 0.
 ///
 /// # Safety
-/// The block's bytes are valid.
-pub(super) unsafe fn mark(start: usize, block: Block, datatype: i32, extents: Extents, communicator: i32) {
+/// The piece's bytes are valid.
+pub(super) unsafe fn mark(start: usize, piece: Piece, communicator: i32) {
+    let Piece { block, datatype, extents, .. } = piece;
     for part in extents.parts(block, UNPACKED) {
         let count = part.count as i32;
         let to = start.wrapping_add_signed(part.displacement * extents.extent);
@@ -122,7 +123,7 @@ pub(super) unsafe fn mark(start: usize, block: Block, datatype: i32, extents: Ex
             }
         }
         end(
-            SourceLine::new(std::ptr::null(), 0),
+            SourceLine::now(),
             "MPI can't unpack the datatype of a device array, which would show the gaps between its elements",
             "receive to a host array, or without gaps",
         );

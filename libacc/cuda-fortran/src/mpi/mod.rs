@@ -9,3 +9,4 @@ mod layout;
 mod library;
 mod requests;
 mod routines;
+mod windows;

@@ -3,6 +3,7 @@
 use super::buffers::{Access, Arguments, Buffer, Counts, Group, StagedBuffer};
 use super::library;
 use super::requests::{self, Handles, RequestRoutine};
+use super::windows::{self, NewWindow, WindowRoutine};
 use std::ffi::c_void;
 use std::sync::atomic::AtomicUsize;
 
@@ -20,11 +21,18 @@ enum End {
     Call,
     Request(usize),
     PersistentRequest(usize),
+    /// With a call that completes the window's accesses to a rank; the indices of the rank and the window.
+    Window(usize, usize),
 }
 
 impl Exchange {
     const fn new(communicator: usize, buffers: &'static [Buffer]) -> Self {
-        Self { buffers, group: Group { communicator, root: None }, end: End::Call }
+        Self { buffers, group: Group { communicator: Some(communicator), root: None }, end: End::Call }
+    }
+
+    /// Returns one of a routine without a communicator.
+    const fn alone(buffers: &'static [Buffer]) -> Self {
+        Self { buffers, group: Group { communicator: None, root: None }, end: End::Call }
     }
 
     const fn with_root(mut self, root: usize) -> Self {
@@ -63,6 +71,7 @@ impl Exchange {
             _ if buffers.is_empty() => {}
             Request(request) if is_good => requests::keep(integer(request), buffers),
             PersistentRequest(request) if is_good => requests::keep_persistent(integer(request), buffers),
+            Window(rank, window) if is_good => windows::keep(integer(window), integer(rank), buffers),
             _ => buffers.iter_mut().for_each(StagedBuffer::complete),
         }
     }
@@ -107,9 +116,10 @@ macro_rules! routines {
     )*};
 }
 
-use Counts::{EachRank, Lists, One};
-use End::{PersistentRequest, Request};
+use Counts::{Bytes, EachRank, Element, Lists, One, OwnOf, OwnOfEach, Sum, TypedLists};
+use End::{PersistentRequest, Request, Window};
 use RequestRoutine::{Completes, Frees, Starts};
+use WindowRoutine::{CompletesAll, CompletesRank};
 
 /// A message's buffer.
 const SENT: &[Buffer] = &[reads(0, One(1), 2)];
@@ -127,6 +137,21 @@ const GATHERED_BY_ALL: &[Buffer] = &[reads(0, One(1), 2), writes(3, EachRank(4),
 const GATHERED_BY_ALL_LISTS: &[Buffer] = &[reads(0, One(1), 2), writes(3, Lists(4, 5), 6)];
 const ALL_TO_ALL: &[Buffer] = &[reads(0, EachRank(1), 2), writes(3, EachRank(4), 5)];
 const ALL_TO_ALL_LISTS: &[Buffer] = &[reads(0, Lists(1, 2), 3), writes(4, Lists(5, 6), 7)];
+const ALL_TO_ALL_TYPED: &[Buffer] = &[reads(0, TypedLists(1, 2, 3), 3), writes(4, TypedLists(5, 6, 7), 7)];
+const REDUCED_LISTS: &[Buffer] = &[reads(0, Sum(2), 3), writes(1, OwnOf(2), 3)];
+const REDUCED_BLOCKS: &[Buffer] = &[reads(0, EachRank(2), 3), writes(1, OwnOfEach(2), 3)];
+/// Buffers of packed data, which have no datatype of their own.
+const PACKED: &[Buffer] = &[reads(0, One(1), 2), writes(3, Bytes(4), 2)];
+const UNPACKED: &[Buffer] = &[reads(0, Bytes(1), 5), writes(3, One(4), 5)];
+/// The program's own buffers of one-sided calls.
+const FETCHED: &[Buffer] = &[reads(0, One(1), 2), writes(3, One(4), 5)];
+const FETCHED_ELEMENT: &[Buffer] = &[reads(0, Element, 2), writes(1, Element, 2)];
+const SWAPPED_ELEMENT: &[Buffer] = &[reads(0, Element, 3), reads(1, Element, 3), writes(2, Element, 3)];
+/// Buffers of files, without and with an offset.
+const WRITTEN: &[Buffer] = &[reads(1, One(2), 3)];
+const READ: &[Buffer] = &[writes(1, One(2), 3)];
+const WRITTEN_AT: &[Buffer] = &[reads(2, One(3), 4)];
+const READ_AT: &[Buffer] = &[writes(2, One(3), 4)];
 
 routines! {
     mpi_send_(a b c d e f g) Exchange::new(5, SENT);
@@ -175,6 +200,49 @@ routines! {
     mpi_iallgatherv_(a b c d e f g h i j) Exchange::new(7, GATHERED_BY_ALL_LISTS).until(Request(8));
     mpi_ialltoall_(a b c d e f g h i) Exchange::new(6, ALL_TO_ALL).until(Request(7));
     mpi_ialltoallv_(a b c d e f g h i j k) Exchange::new(8, ALL_TO_ALL_LISTS).until(Request(9));
+
+    mpi_alltoallw_(a b c d e f g h i j) Exchange::new(8, ALL_TO_ALL_TYPED);
+    mpi_ialltoallw_(a b c d e f g h i j k) Exchange::new(8, ALL_TO_ALL_TYPED).until(Request(9));
+    mpi_reduce_scatter_(a b c d e f g) Exchange::new(5, REDUCED_LISTS);
+    mpi_ireduce_scatter_(a b c d e f g h) Exchange::new(5, REDUCED_LISTS).until(Request(6));
+    mpi_reduce_scatter_block_(a b c d e f g) Exchange::new(5, REDUCED_BLOCKS);
+    mpi_ireduce_scatter_block_(a b c d e f g h) Exchange::new(5, REDUCED_BLOCKS).until(Request(6));
+    mpi_pack_(a b c d e f g h) Exchange::new(6, PACKED);
+    mpi_unpack_(a b c d e f g h) Exchange::new(6, UNPACKED);
+
+    mpi_win_create_(a b c d e f g) NewWindow("MPI_Win_create", 0);
+    mpi_win_attach_(a b c d) NewWindow("MPI_Win_attach", 1);
+    mpi_put_(a b c d e f g h i) Exchange::alone(SENT).until(Window(3, 7));
+    mpi_get_(a b c d e f g h i) Exchange::alone(RECEIVED).until(Window(3, 7));
+    mpi_accumulate_(a b c d e f g h i j) Exchange::alone(SENT).until(Window(3, 8));
+    mpi_get_accumulate_(a b c d e f g h i j k l m) Exchange::alone(FETCHED).until(Window(6, 11));
+    mpi_fetch_and_op_(a b c d e f g h) Exchange::alone(FETCHED_ELEMENT).until(Window(3, 6));
+    mpi_compare_and_swap_(a b c d e f g h) Exchange::alone(SWAPPED_ELEMENT).until(Window(4, 6));
+    mpi_rput_(a b c d e f g h i j) Exchange::alone(SENT).until(Request(8));
+    mpi_rget_(a b c d e f g h i j) Exchange::alone(RECEIVED).until(Request(8));
+    mpi_raccumulate_(a b c d e f g h i j k) Exchange::alone(SENT).until(Request(9));
+    mpi_win_fence_(a b c) CompletesAll(1);
+    mpi_win_complete_(a b) CompletesAll(0);
+    mpi_win_unlock_(a b c) CompletesRank(0, 1);
+    mpi_win_unlock_all_(a b) CompletesAll(0);
+    mpi_win_flush_(a b c) CompletesRank(0, 1);
+    mpi_win_flush_all_(a b) CompletesAll(0);
+    mpi_win_flush_local_(a b c) CompletesRank(0, 1);
+    mpi_win_flush_local_all_(a b) CompletesAll(0);
+    mpi_win_free_(a b) CompletesAll(0);
+
+    mpi_file_write_(a b c d e f) Exchange::alone(WRITTEN);
+    mpi_file_write_all_(a b c d e f) Exchange::alone(WRITTEN);
+    mpi_file_write_shared_(a b c d e f) Exchange::alone(WRITTEN);
+    mpi_file_write_ordered_(a b c d e f) Exchange::alone(WRITTEN);
+    mpi_file_write_at_(a b c d e f g) Exchange::alone(WRITTEN_AT);
+    mpi_file_write_at_all_(a b c d e f g) Exchange::alone(WRITTEN_AT);
+    mpi_file_read_(a b c d e f) Exchange::alone(READ);
+    mpi_file_read_all_(a b c d e f) Exchange::alone(READ);
+    mpi_file_read_shared_(a b c d e f) Exchange::alone(READ);
+    mpi_file_read_ordered_(a b c d e f) Exchange::alone(READ);
+    mpi_file_read_at_(a b c d e f g) Exchange::alone(READ_AT);
+    mpi_file_read_at_all_(a b c d e f g) Exchange::alone(READ_AT);
 
     mpi_start_(a b) Starts(Handles::One(0));
     mpi_startall_(a b c) Starts(Handles::Many(0, 1));

@@ -1,0 +1,212 @@
+//! A library of NVIDIA: its file, its routines, and what it can work on.
+
+use crate::errors::{SourceLine, end};
+use crate::memory::{self, Kind};
+use crate::{acc, modules, streams};
+use accord_types::short_lock::ShortLock;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Folders of a toolkit's libraries that the loader does not search.
+const FOLDERS: &[&str] = &["/usr/local/cuda/lib64", "/opt/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib"];
+/// `RTLD_NOW`.
+const NOW: c_int = 2;
+
+unsafe extern "C" {
+    fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// A library of NVIDIA.
+pub(super) struct VendorLibrary {
+    name: &'static str,
+    /// The names of its files, the latest version first.
+    files: &'static [&'static str],
+    handle: OnceLock<usize>,
+    /// The devices and streams of its handles, bounded by the program's own handles.
+    handles: ShortLock<BTreeMap<usize, Binding>>,
+    /// The routine that gives a handle a stream.
+    stream_setter: (&'static CStr, AtomicUsize),
+}
+
+/// The device and the stream of a handle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Binding {
+    device: i32,
+    pub(super) stream: i64,
+}
+
+impl VendorLibrary {
+    pub(super) const fn new(name: &'static str, files: &'static [&'static str], stream_setter: &'static CStr) -> Self {
+        let handles = ShortLock::new(BTreeMap::new());
+        Self { name, files, handle: OnceLock::new(), handles, stream_setter: (stream_setter, AtomicUsize::new(0)) }
+    }
+
+    /// Loads the library; ends the program if there is none.
+    fn load(&self, call: &CStr) -> usize {
+        *self.handle.get_or_init(|| {
+            let paths = |file: &&'static str| {
+                let folders = FOLDERS.iter().map(move |folder| format!("{folder}/{file}"));
+                std::iter::once((*file).to_owned()).chain(folders).collect::<Vec<_>>()
+            };
+            let open = |path: String| {
+                let path = CString::new(path).ok()?;
+                // SAFETY: the name is terminated; the library's constructors are NVIDIA's.
+                Some(unsafe { dlopen(path.as_ptr(), NOW) }.addr()).filter(|handle| *handle != 0)
+            };
+            self.files.iter().flat_map(paths).find_map(open).unwrap_or_else(|| {
+                end(
+                    SourceLine::now(),
+                    &format!(
+                        "{} needs {}, and there is no {} on this machine",
+                        call.to_string_lossy(),
+                        self.name,
+                        self.files[0]
+                    ),
+                    "install a CUDA toolkit, or name the folder of its libraries in LD_LIBRARY_PATH",
+                )
+            })
+        })
+    }
+
+    /// Returns a routine of the library.
+    pub(super) fn routine(&self, slot: &AtomicUsize, name: &CStr) -> usize {
+        let known = slot.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+        // SAFETY: the handle is a loaded library's, and the name is terminated.
+        let address = unsafe { dlsym(self.load(name) as *mut c_void, name.as_ptr()) }.addr();
+        if address == 0 {
+            end(
+                SourceLine::now(),
+                &format!("the machine's {} has no {}", self.name, name.to_string_lossy()),
+                "install a newer CUDA toolkit",
+            );
+        }
+        slot.store(address, Ordering::Relaxed);
+        address
+    }
+
+    /// Gives a new handle the device, which is current, and a stream.
+    pub(super) fn bind(&self, handle: usize, stream: i64) -> i32 {
+        let device = acc::device();
+        self.handles.lock().insert(handle, Binding { device, stream });
+        let raw = acc::cuda_stream(streams::begin(device, stream));
+        let setter = self.routine(&self.stream_setter.1, self.stream_setter.0);
+        // SAFETY: the routine takes a handle and a stream of the driver.
+        let setter: unsafe extern "C" fn(usize, usize) -> i32 = unsafe { std::mem::transmute(setter) };
+        // SAFETY: the handle is one that the library has just returned, or that the program passes.
+        unsafe { setter(handle, raw) }
+    }
+
+    /// Returns the device and the stream of a handle; `None` for one that is not from here.
+    pub(super) fn binding(&self, handle: usize) -> Option<Binding> {
+        self.handles.lock().get(&handle).copied()
+    }
+
+    pub(super) fn forget(&self, handle: usize) {
+        self.handles.lock().remove(&handle);
+    }
+
+    /// Orders the handle's next work after that of the streams that its stream waits for.
+    pub(super) fn begin(&self, call: &CStr, handle: usize) {
+        let Some(Binding { device, stream }) = self.binding(handle) else { return };
+        if device != acc::device() {
+            end(
+                SourceLine::now(),
+                &format!(
+                    "{} with a handle of device {device}, while device {} is current",
+                    call.to_string_lossy(),
+                    acc::device()
+                ),
+                &format!("call cudaSetDevice({device}) before, or create a handle for each device"),
+            );
+        }
+        streams::begin(device, stream);
+    }
+}
+
+/// Ends the program unless the current device is a GPU of this process.
+pub(super) fn check_device(call: &CStr) {
+    if acc::has_cuda_context() {
+        return;
+    }
+    let (call, device) = (call.to_string_lossy(), acc::device());
+    let name = acc::name(device);
+    let name = String::from_utf8_lossy(&name);
+    let (cause, remedy) = if acc::is_gpu() {
+        (
+            format!("{call} on device {device} ({name}), which is of another node"),
+            "run the program on that node, or select a GPU of its own node by cudaSetDevice",
+        )
+    } else {
+        (
+            format!("{call} on device {device} ({name}), which is no GPU"),
+            "select a GPU of the program's own node by cudaSetDevice, or call a library for CPUs on host arrays",
+        )
+    };
+    end(SourceLine::now(), &cause, remedy)
+}
+
+/// Returns the device address of an array argument.
+pub(super) fn array(call: &CStr, address: usize) -> usize {
+    let address = modules::device_address(address).unwrap_or(address);
+    let Some(range) = memory::find(address) else { return address };
+    let refuse =
+        |what: &str, remedy: &str| end(SourceLine::now(), &format!("{} gets {what}", call.to_string_lossy()), remedy);
+    match range.kind {
+        Kind::Device(device) if device == acc::device() => address,
+        Kind::Device(device) => refuse(
+            &format!("an array of device {device}, while device {} is current", acc::device()),
+            "copy the array to the current device, or call cudaSetDevice before",
+        ),
+        Kind::Managed => {
+            refuse("managed memory, which GPUs have no copy of outside of launches", "pass a device array")
+        }
+        Kind::Pinned | Kind::Descriptor => refuse("host memory as an array", "pass a device array"),
+    }
+}
+
+/// Defines routines that call those of the library after the work that their stream waits for. Arrays have names with `p_`. Handles are addresses, or
+/// integers without a sign.
+macro_rules! forwarded {
+    ($library:ident, $handle:ty; $($name:ident($($argument:ident)*);)*) => {$(
+        #[unsafe(no_mangle)]
+        pub(super) extern "C" fn $name(handle: $handle, $($argument: usize),*) -> i32 {
+            static SLOT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+            let name = $crate::vendor::library::c_name!($name);
+            $crate::vendor::library::check_device(name);
+            let routine = $library.routine(&SLOT, name);
+            $(
+                let $argument = if stringify!($argument).starts_with("p_") {
+                    $crate::vendor::library::array(name, $argument)
+                } else {
+                    $argument
+                };
+            )*
+            $library.begin(name, handle as usize);
+            let routine: unsafe extern "C" fn(handle: $handle, $($argument: usize),*) -> i32 =
+                // SAFETY: the library's routine of this name has as many arguments, all of them integers or addresses.
+                unsafe { std::mem::transmute(routine) };
+            // SAFETY: the arguments are the program's own.
+            unsafe { routine(handle, $($argument),*) }
+        }
+    )*};
+}
+pub(super) use forwarded;
+
+/// Returns a name with its final zero byte.
+macro_rules! c_name {
+    ($name:ident) => {
+        const {
+            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => c"",
+            }
+        }
+    };
+}
+pub(super) use c_name;
