@@ -4,7 +4,9 @@ use crate::command::compile::Tool;
 use crate::deadline::deadline;
 use crate::generated_args::{CompletionsArgs, ManArgs};
 use crate::internal_args::{ExecArgs, KeepArgs, PngArgs, RshArgs, Separation};
-use crate::job_args::{ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, UsageArgs, WhatIfArgs, job_number};
+use crate::job_args::{
+    ChangeArgs, HistoryArgs, JobsArgs, PauseArgs, QueueArgs, ResumeArgs, SuspendArgs, UsageArgs, WhatIfArgs, job_number,
+};
 use crate::page_args::PageArgs;
 use crate::pki_args::PkiArgs;
 use crate::policy_args::PolicyArgs;
@@ -106,6 +108,10 @@ pub(crate) enum Command {
     Hold(JobsArgs),
     /// Let held jobs start.
     Release(JobsArgs),
+    /// Suspend running jobs: the memory of their devices goes to host memory, and other jobs may have the devices.
+    Suspend(SuspendArgs),
+    /// Resume suspended jobs.
+    Resume(ResumeArgs),
     /// Show when a request would start, and with which devices, without submitting it.
     WhatIf(WhatIfArgs),
     /// Show ended jobs.

@@ -52,6 +52,29 @@ pub(crate) struct JobsArgs {
     pub(crate) jobs: Vec<u64>,
 }
 
+/// `accord suspend`.
+///
+/// Asks the coordinator of ACCORD_COORDINATOR as an administrator. A job that can't be suspended goes on, and the reason is printed.
+#[derive(Args, Debug)]
+pub(crate) struct SuspendArgs {
+    /// Numbers of running jobs, as accord queue shows them.
+    #[arg(required = true, value_name = "JOB", value_parser = job_number)]
+    pub(crate) jobs: Vec<u64>,
+    /// The reason, for the job's user and its history.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+/// `accord resume`.
+///
+/// Asks the coordinator of ACCORD_COORDINATOR as an administrator. A job whose devices other jobs hold is resumed once they are free.
+#[derive(Args, Debug)]
+pub(crate) struct ResumeArgs {
+    /// Numbers of suspended jobs, as accord queue shows them.
+    #[arg(required = true, value_name = "JOB", value_parser = job_number)]
+    pub(crate) jobs: Vec<u64>,
+}
+
 /// `accord what-if`.
 ///
 /// Asks the coordinator of ACCORD_COORDINATOR. The request is not submitted and takes no place: later requests may start first.

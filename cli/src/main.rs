@@ -67,6 +67,8 @@ fn main() -> ExitCode {
         Command::Cancel(args) => command::jobs::cancel(&args),
         Command::Hold(args) => command::jobs::hold(&args),
         Command::Release(args) => command::jobs::release(&args),
+        Command::Suspend(args) => command::jobs::suspend(&args),
+        Command::Resume(args) => command::jobs::resume(&args),
         Command::WhatIf(args) => command::jobs::what_if(&args),
         Command::History(args) => command::jobs::history(&args),
         Command::Usage(args) => command::jobs::usage(&args),

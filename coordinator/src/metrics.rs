@@ -18,7 +18,7 @@ pub const TABLE: [Metric; 20] = [
     Metric::gauge(SESSIONS, "open sessions"),
     Metric::counter(SESSIONS_OPENED, "sessions opened"),
     Metric::counter(SESSIONS_REFUSED, "sessions refused"),
-    Metric::gauge(JOBS, "jobs").by("state", &["waiting", "running"]),
+    Metric::gauge(JOBS, "jobs").by("state", &["waiting", "running", "suspended"]),
     Metric::counter(JOBS_STARTED, "jobs that got their devices"),
     Metric::counter(JOBS_ENDED, "jobs that ended").by("why", &EndCause::WORDS),
     Metric::gauge(JOB_DEVICES, "devices as the scheduler sees them").by("state", &STATES).and("class"),
@@ -172,7 +172,9 @@ impl Metrics {
         }
         let scheduler = cluster.scheduler();
         metrics::gauge!(JOBS, "state" => "waiting").set(scheduler.waiting() as f64);
-        metrics::gauge!(JOBS, "state" => "running").set(scheduler.running() as f64);
+        let suspended = scheduler.suspended_jobs();
+        metrics::gauge!(JOBS, "state" => "running").set(scheduler.running().saturating_sub(suspended) as f64);
+        metrics::gauge!(JOBS, "state" => "suspended").set(suspended as f64);
         let totals = cluster.job_totals();
         metrics::counter!(JOBS_STARTED).absolute(totals.started);
         for (word, count) in EndCause::WORDS.iter().zip(totals.ended) {

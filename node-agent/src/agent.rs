@@ -119,6 +119,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         measures: config.measure == Measure::On,
         quota: quota(config),
         limits: SiteLimits { memory: config.session_memory, processes: config.session_processes },
+        suspend_memory: config.suspend_memory,
         has_scripts: scripts.is_some(),
     };
     let measures = Measures {

@@ -74,6 +74,11 @@ fn allowed_cpus() -> Vec<u32> {
     cpus.filter(|&cpu| set.is_set(cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
 
+/// Returns the bytes of host memory that are free.
+pub(crate) fn free_memory() -> u64 {
+    available_memory(&read_file("/proc/meminfo"), cgroup_limit(Path::new("/sys/fs/cgroup")))
+}
+
 /// Returns the bytes that can be used without swapping, limited by the machine and by the control group.
 fn available_memory(meminfo: &str, cgroup: Option<u64>) -> u64 {
     /// Assumed for a machine that does not report its memory.

@@ -46,6 +46,7 @@ mod settings;
 mod site_scripts;
 mod spare;
 mod supervise;
+mod suspending;
 pub mod topology;
 mod turns;
 pub mod users;

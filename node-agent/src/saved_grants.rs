@@ -176,6 +176,7 @@ mod tests {
                 host_memory: 0,
             }],
             sessions: vec![SessionId(9)],
+            is_suspended: true,
         };
         let session = SessionGrant { key, job: Some(key), ..crate::device_memory::tests::grant(9, &[1], 0) };
         let driver = |session, pid, job| Driver {

@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) quota: Quota,
     /// The site's limits of sessions.
     pub(crate) limits: SiteLimits,
+    /// Most host memory for the devices' memory of suspended jobs; `None`: half of what is free.
+    pub(crate) suspend_memory: Option<u64>,
     /// Whether the site has a prolog or an epilog.
     pub(crate) has_scripts: bool,
 }

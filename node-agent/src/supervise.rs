@@ -72,10 +72,13 @@ impl Supervisor {
         if let Some(kept) = &kept {
             node.resume(Duration::ZERO, kept.read(since_boot()));
         }
+        let suspended: Vec<_> = node.suspended_jobs().collect();
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
         let (began, changed, news, wakers) = (Instant::now(), Condvar::new(), Notify::new(), ShortLock::default());
         let (accounts, memory, turns) = (Arc::default(), DeviceMemory::of(&settings.devices), Arc::default());
         let logs = Arc::default();
+        let turns: Arc<TurnService> = turns;
+        turns.were_suspended(suspended);
         let this = Arc::new(Self {
             settings,
             hosting,
@@ -110,6 +113,21 @@ impl Supervisor {
             // The process has ended, but another process, such as its child, holds the lane.
             self.driver_gone(driver);
         }
+    }
+
+    /// Returns the turns on the node's devices.
+    pub(crate) fn turns(&self) -> &TurnService {
+        &self.turns
+    }
+
+    /// Returns the way in which executors run.
+    pub(crate) fn hosting(&self) -> &Hosting {
+        &self.hosting
+    }
+
+    /// Returns the most host memory for suspended jobs, if the site has set it.
+    pub(crate) fn suspend_memory(&self) -> Option<u64> {
+        self.settings.suspend_memory
     }
 
     /// Returns what was written about sessions.
@@ -286,7 +304,8 @@ impl Supervisor {
             let served = client.secure(lane).and_then(|lane| {
                 let grant = supervisor.inspect(|node, now| node.grant(now, session))?;
                 // The program is in no control group of the session.
-                supervisor.turns.serve_program(session, lane, supervisor.weights(&grant, false), goes_on)
+                let weights = supervisor.weights(&grant, false);
+                supervisor.turns.serve_program(session, grant.job, lane, weights, goes_on)
             });
             if let Err(error) = served {
                 tracing::info!("a program of session {session} takes no turns: {error}");
@@ -474,7 +493,7 @@ impl Supervisor {
         let start = self.settings.start(grant, node, figures.as_ref());
         let turns = match &self.hosting {
             Hosting::Processes(_) => {
-                self.turns.open(grant.session, self.weights(grant, self.hosting.divides_cores()))?
+                self.turns.open(grant.session, grant.job, self.weights(grant, self.hosting.divides_cores()))?
             }
             // The executors of this process are of one job.
             Hosting::Here(_) => None,

@@ -561,6 +561,7 @@ fn a_job_is_released_once_its_executors_have_ended() {
             host_memory: 0,
         }],
         sessions: Vec::new(),
+        is_suspended: false,
     };
     bench.node.job_started(bench.now, grant_of_job.clone());
     bench.node.opened(bench.now, SessionGrant { job: Some(job), ..grant(A, None) });
@@ -605,6 +606,7 @@ fn exclusive(job: SessionKey, ends_in_ms: Option<u64>) -> JobGrant {
             host_memory: 0,
         }],
         sessions: Vec::new(),
+        is_suspended: false,
     }
 }
 

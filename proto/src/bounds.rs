@@ -217,7 +217,7 @@ impl Bounded for v1::SessionGrant {
 
 impl Bounded for v1::JobGrant {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { job: _, key, user, account, ends_in_ms: _, devices, sessions } = self;
+        let Self { job: _, key, user, account, ends_in_ms: _, devices, sessions, suspended: _ } = self;
         within(key.len(), KEY_MAX, "JobGrant.key is too long")?;
         within(user.len(), NAME_MAX, "JobGrant.user is too long")?;
         within(account.len(), ACCOUNT_MAX, "JobGrant.account is too long")?;
@@ -237,6 +237,21 @@ impl Bounded for v1::EpilogFailed {
         let Self { job, why } = self;
         within(job.len(), KEY_MAX, "EpilogFailed.job is too long")?;
         within(why.len(), WORDS_MAX, "EpilogFailed.why is too long")
+    }
+}
+
+impl Bounded for v1::JobSuspended {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { job, suspend: _, why } = self;
+        within(job.len(), KEY_MAX, "JobSuspended.job is too long")?;
+        within(why.len(), WORDS_MAX, "JobSuspended.why is too long")
+    }
+}
+
+impl Bounded for v1::SuspendJob {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { job, suspend: _ } = self;
+        within(job.len(), KEY_MAX, "SuspendJob.job is too long")
     }
 }
 
@@ -283,6 +298,7 @@ impl Bounded for v1::AgentMessage {
             Some(Body::SessionEnded(message)) => message.check(),
             Some(Body::JobReleased(message)) => message.check(),
             Some(Body::EpilogFailed(message)) => message.check(),
+            Some(Body::JobSuspended(message)) => message.check(),
             Some(Body::DeviceTested(message)) => message.check(),
             Some(Body::Leaving(message)) => message.check(),
             Some(Body::SessionLog(message)) => message.check(),
@@ -420,6 +436,7 @@ impl Bounded for v1::CoordinatorMessage {
             Some(Body::RankLost(message)) => message.check(),
             Some(Body::TestDevice(message)) => message.check(),
             Some(Body::SendSessionLog(message)) => message.check(),
+            Some(Body::SuspendJob(message)) => message.check(),
             None => Ok(()),
         }
     }

@@ -259,6 +259,7 @@ impl From<JobGrant> for v1::JobGrant {
             account: grant.account,
             ends_in_ms: grant.ends_in_ms,
             devices: devices.collect(),
+            suspended: grant.is_suspended,
             sessions: grant.sessions.into_iter().map(|session| session.0).collect(),
         }
     }
@@ -283,6 +284,7 @@ impl TryFrom<v1::JobGrant> for JobGrant {
             ends_in_ms: grant.ends_in_ms,
             devices: devices.collect(),
             sessions: grant.sessions.into_iter().map(SessionId).collect(),
+            is_suspended: grant.suspended,
         })
     }
 }

@@ -69,6 +69,9 @@ pub fn job_state(state: JobState) -> &'static str {
         JobState::OnHold => "on hold",
         JobState::Running => "running",
         JobState::Releasing => "releasing",
+        JobState::Suspending => "suspending",
+        JobState::Suspended => "suspended",
+        JobState::Resuming => "resuming",
         JobState::Unspecified => "unknown",
     }
 }

@@ -6,8 +6,8 @@ use accord_proto::v1::jobs_client::JobsClient;
 use accord_proto::v1::policies_client::PoliciesClient;
 use accord_proto::v1::{
     ApplyPolicyReply, ApplyPolicyRequest, ChangeJobRequest, ExplainReply, HistoryReply, HistoryRequest, Job, JobReply,
-    JobRequest, PauseReply, PauseRequest, QueueReply, QueueRequest, UsageBy, UsageReply, UsageRequest, WhatIfReply,
-    WhatIfRequest,
+    JobRequest, PauseReply, PauseRequest, QueueReply, QueueRequest, SuspendJobRequest, UsageBy, UsageReply,
+    UsageRequest, WhatIfReply, WhatIfRequest,
 };
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,6 +18,9 @@ const VERSION: u32 = accord_proto::VERSION;
 
 /// The time limit of an answer that needs a forecast.
 const FORECAST_LIMIT: Duration = Duration::from_secs(60);
+
+/// The time limit of an answer for which the coordinator waits for agents, 60 s at most.
+const SUSPENSION_LIMIT: Duration = Duration::from_secs(75);
 
 /// An action of a user on a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +68,20 @@ impl Coordinator {
             JobAct::Hold => answered(&self.runtime, client.hold_job(request)),
             JobAct::Release => answered(&self.runtime, client.release_job(request)),
         };
+        reply.map(|reply| reply.job).map_err(|status| self.explain(&status))
+    }
+
+    /// Suspends a running job. Returns its new state, or `None` if it has ended.
+    pub(crate) fn suspend_job(&mut self, job: u64, reason: &str) -> Result<Option<Job>> {
+        let request = SuspendJobRequest { version: VERSION, job, reason: reason.to_owned() };
+        let reply = answered_within(&self.runtime, SUSPENSION_LIMIT, self.jobs().suspend_job(request));
+        reply.map(|reply| reply.job).map_err(|status| self.explain(&status))
+    }
+
+    /// Resumes a suspended job. Returns its new state, or `None` if it has ended.
+    pub(crate) fn resume_job(&mut self, job: u64) -> Result<Option<Job>> {
+        let request = JobRequest { version: VERSION, job };
+        let reply = answered_within(&self.runtime, SUSPENSION_LIMIT, self.jobs().resume_job(request));
         reply.map(|reply| reply.job).map_err(|status| self.explain(&status))
     }
 

@@ -1,12 +1,15 @@
 //! Converts jobs to messages, with a description of their state.
 
 use super::questions::View;
+use super::suspensions::words;
 use accord_proto::bounds::{EXPLANATION_LINES_MAX, JOB_TEXT_MAX};
 use accord_proto::v1;
 use accord_scheduler::ledger::{EndedJob, JobEvent, JobUse};
 use accord_scheduler::path_class::PathClass;
 use accord_scheduler::units::{long_time_text, milli_text};
-use accord_scheduler::{DevicesOnNode, JobId, JobView, Millis, Phase, Quarantine, Scheduler, Usage};
+use accord_scheduler::{
+    DevicesOnNode, JobId, JobView, Millis, Phase, Quarantine, Scheduler, SuspensionStage, SuspensionView, Usage,
+};
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{Count, DeviceId, NodeId};
 use std::collections::BTreeSet;
@@ -24,7 +27,12 @@ pub(super) fn state(scheduler: &Scheduler, job: &JobView) -> v1::JobState {
     match job.phase {
         Phase::Waiting if scheduler.is_on_hold(job.job) => v1::JobState::OnHold,
         Phase::Waiting => v1::JobState::Waiting,
-        Phase::Running => v1::JobState::Running,
+        Phase::Running => match scheduler.stage_of(job.job) {
+            None | Some(SuspensionStage::Undoing) => v1::JobState::Running,
+            Some(SuspensionStage::Suspending) => v1::JobState::Suspending,
+            Some(SuspensionStage::Suspended | SuspensionStage::Waiting) => v1::JobState::Suspended,
+            Some(SuspensionStage::Resuming) => v1::JobState::Resuming,
+        },
         Phase::Releasing => v1::JobState::Releasing,
     }
 }
@@ -44,8 +52,21 @@ pub(super) fn job(view: &View, scheduler: &Scheduler, job: &JobView, known: Opti
         started_unix_ms: job.started.map(|at| view.unix_ms(at)),
         ends_unix_ms: job.ends.map(|at| view.unix_ms(at)),
         devices: devices(scheduler.by_node(&job.devices)),
+        why: cut(&why_suspended(scheduler, job.job).unwrap_or_default(), WORDS_MAX).to_owned(),
+        suspended_unix_ms: scheduler.suspension(job.job).map(|suspension| view.unix_ms(suspension.since)),
         ..v1::Job::default()
     }
+}
+
+/// Returns why a job is suspended; `None` if it is not.
+pub(super) fn why_suspended(scheduler: &Scheduler, job: JobId) -> Option<String> {
+    let SuspensionView { stage, by, reason, .. } = scheduler.suspension(job)?;
+    let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    let waits = if stage == SuspensionStage::Waiting { "it waits for its devices to be free, " } else { "" };
+    Some(match by.is_empty() {
+        true => format!("{waits}suspended under an earlier coordinator"),
+        false => format!("{waits}suspended by {by}{because}"),
+    })
 }
 
 /// Adds the reason for a job's wait and its expected start.
@@ -229,7 +250,7 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
 
 fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
     let now = scheduler.now();
-    let mut lines = Vec::new();
+    let mut lines = suspension(scheduler, job);
     if let Some(started) = job.started {
         let (waited, ran) = (started.since(job.submitted), now.since(started));
         lines.push(format!("it waited for {} and has run for {}", long_time_text(waited), long_time_text(ran)));
@@ -276,6 +297,34 @@ fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
         milli_text(rate.milli),
         milli_text(rate.billed / 1_000)
     ));
+    lines
+}
+
+/// Describes the suspension of a job, or why it can't be suspended.
+fn suspension(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
+    let failed = scheduler.suspension_refused(job.job).map(|why| format!("the last order failed: {why}"));
+    let Some(SuspensionView { stage, since, left_ms, .. }) = scheduler.suspension(job.job) else {
+        return failed.into_iter().collect();
+    };
+    let time = long_time_text(scheduler.now().since(since));
+    let why = why_suspended(scheduler, job.job).unwrap_or_default();
+    let mut lines = vec![format!("it {}, since {time}: {why}", words(stage))];
+    lines.extend(left_ms.map(|left| format!("its time limit stands still, with {} left", long_time_text(left))));
+    lines.extend(failed);
+    match stage {
+        SuspensionStage::Suspended => lines.push(format!("to go on it has to be resumed: accord resume {}", job.job)),
+        SuspensionStage::Waiting => {
+            let holders = scheduler.holders(job.devices.iter().map(|leased| leased.device));
+            let holders: Vec<String> = holders.into_iter().map(|holder| format!("job {holder}")).collect();
+            let others = if holders.is_empty() {
+                "its devices have to be in order again".to_owned()
+            } else {
+                format!("{} has to end", names(&holders))
+            };
+            lines.push(format!("to go on, {others}; its devices take no other job meanwhile"));
+        }
+        SuspensionStage::Suspending | SuspensionStage::Resuming | SuspensionStage::Undoing => {}
+    }
     lines
 }
 

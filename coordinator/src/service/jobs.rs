@@ -3,9 +3,10 @@
 use super::caller::Caller;
 use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
-use super::job_words::{add_use, add_wait, devices, ended, explain, job, reservation_of, state};
+use super::job_words::{add_use, add_wait, devices, ended, explain, job, reservation_of, state, why_suspended};
 use super::page_space::PageSpace;
 use super::questions::{Questions, View};
+use super::suspensions;
 use super::viewer::Viewer;
 use accord_cluster::Input;
 use accord_proto::bounds::EXPLANATION_LINES_MAX;
@@ -16,7 +17,7 @@ use accord_scheduler::request::words::TIME_MAX_MS;
 use accord_scheduler::{Forecast, Input as Scheduled, JobId, JobView, Phase, Scheduler, TextError};
 use accord_telemetry::log::AUDIT;
 use accord_trust::access::Act;
-use accord_types::texts::{NAME_MAX, cut};
+use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
@@ -51,6 +52,11 @@ impl Jobs {
     async fn change(&self, id: u64, input: Scheduled) -> Result<Response<v1::JobReply>, Status> {
         self.driver.input(Input::Schedule(input));
         self.driver.durable().await?;
+        self.changed(id)
+    }
+
+    /// Returns a changed job.
+    fn changed(&self, id: u64) -> Result<Response<v1::JobReply>, Status> {
         let view = self.driver.with_cluster(|cluster| {
             let scheduler = cluster.scheduler();
             let found = scheduler.job(JobId(id))?;
@@ -63,7 +69,11 @@ impl Jobs {
                     .as_ref()
                     .and_then(|explained| explained.position)
                     .map_or(0, |position| u32::try_from(position).unwrap_or(u32::MAX)),
-                why: explained.and_then(|explained| explained.reason).map(|why| why.to_string()).unwrap_or_default(),
+                why: explained
+                    .and_then(|explained| explained.reason)
+                    .map(|why| why.to_string())
+                    .or_else(|| why_suspended(scheduler, JobId(id)))
+                    .unwrap_or_default(),
                 ..v1::Job::default()
             })
         });
@@ -90,7 +100,7 @@ impl Jobs {
     }
 }
 
-fn no_job(id: u64) -> Status {
+pub(super) fn no_job(id: u64) -> Status {
     Status::not_found(format!(
         "there is no waiting or running job {id}; see `accord queue`, and `accord history` for ended ones"
     ))
@@ -127,6 +137,22 @@ impl v1::jobs_server::Jobs for Jobs {
 
     async fn release_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::JobReply>, Status> {
         self.hold(request, false).await
+    }
+
+    async fn suspend_job(&self, request: Request<v1::SuspendJobRequest>) -> Result<Response<v1::JobReply>, Status> {
+        let by = Caller::check(&request, Act::ChangeAllJobs)?.called();
+        let v1::SuspendJobRequest { version, job, reason } = request.into_inner();
+        check_version(version)?;
+        suspensions::suspend(&self.driver, JobId(job), by, cut(&reason, WORDS_MAX).to_owned()).await?;
+        self.changed(job)
+    }
+
+    async fn resume_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::JobReply>, Status> {
+        let by = Caller::check(&request, Act::ChangeAllJobs)?.called();
+        let v1::JobRequest { version, job } = request.into_inner();
+        check_version(version)?;
+        suspensions::resume(&self.driver, JobId(job), by).await?;
+        self.changed(job)
     }
 
     async fn explain_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::ExplainReply>, Status> {

@@ -30,6 +30,7 @@ mod session_endpoint;
 mod session_logs;
 mod shared_stream;
 mod state_writer;
+mod suspensions;
 mod tenants;
 mod token_review;
 mod unauthenticated;

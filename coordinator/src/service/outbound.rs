@@ -30,6 +30,7 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
         }
         AgentOrder::JobStarted(grant) => Body::JobStarted(grant.into()),
         AgentOrder::ReleaseJob(job) => Body::ReleaseJob(v1::ReleaseJob { job: job.0.to_vec() }),
+        AgentOrder::Suspend(job, suspend) => Body::SuspendJob(v1::SuspendJob { job: job.0.to_vec(), suspend }),
         AgentOrder::NodeLost(node, node_name) => Body::NodeLost(v1::NodeLost { node: node.0, node_name }),
         AgentOrder::RankLost(node_name) => Body::RankLost(v1::RankLost { node_name }),
         AgentOrder::Drain(draining) => Body::Drain(v1::Drain { draining }),

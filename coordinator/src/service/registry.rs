@@ -109,6 +109,11 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
                 let job = SessionKey::from_bytes(&released.job).ok_or(Malformed("a job's key that is none"))?;
                 Input::JobReleased { link, job }
             }
+            Body::JobSuspended(v1::JobSuspended { job, suspend, why }) => {
+                let job = SessionKey::from_bytes(&job).ok_or(Malformed("a job's key that is none"))?;
+                let outcome = if why.is_empty() { Ok(()) } else { Err(why) };
+                Input::JobSuspended { link, job, suspend, outcome }
+            }
             Body::EpilogFailed(failed) => {
                 let job = SessionKey::from_bytes(&failed.job).ok_or(Malformed("a job's key that is none"))?;
                 Input::EpilogFailed { link, job, why: failed.why }

@@ -81,6 +81,7 @@ impl Cluster {
         out.extend(unclosed.map(|(session, key)| Effect::ToAgent(link, AgentOrder::ClaimClosed(session, key, None))));
         // Before the jobs' sessions, whose limits and prolog follow from the job.
         self.notify_jobs(now, id, link, out);
+        self.resume_running(&jobs, id, link, out);
         let sessions = self.sessions.on(id).filter_map(|session| self.sessions.get(&session));
         let grants = sessions.filter(|session| !session.lost.contains(&id)).map(|session| session.grant(now, id));
         out.extend(grants.map(|grant| Effect::ToAgent(link, AgentOrder::SessionOpened(grant))));

@@ -2,7 +2,7 @@
 
 use super::allocations::Allocations;
 use super::job::Stage;
-use accord_scheduler::JobId;
+use accord_scheduler::{JobId, SuspensionStage};
 use accord_types::NodeId;
 use std::collections::BTreeSet;
 
@@ -31,6 +31,8 @@ impl Allocations {
                 return Err(format!("job {id} is {:?} and ends without a keeper at {:?}", job.stage, job.idle_until));
             }
             let held = job.devices().iter().filter(|leased| leased.exclusive && job.uses(leased.device.node));
+            let is_parted = self.scheduler().stage_of(*id).is_some_and(SuspensionStage::is_without_devices);
+            let held = held.filter(|_| !is_parted);
             if let Some(lost) = held.into_iter().find(|leased| self.exclusive.get(&leased.device) != Some(id)) {
                 return Err(format!("{} is not kept for job {id}", lost.device));
             }

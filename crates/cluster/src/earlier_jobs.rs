@@ -30,7 +30,7 @@ impl Allocations {
         let is_there = |held: &&HeldDevice| node.device(held.ordinal).is_some();
         let devices: Vec<LeasedDevice> =
             grant.devices.iter().filter(is_there).map(|held| leased(node.id, held)).collect();
-        let is_taken = |leased: &LeasedDevice| self.exclusive.contains_key(&leased.device);
+        let is_taken = |leased: &LeasedDevice| !grant.is_suspended && self.exclusive.contains_key(&leased.device);
         if devices.is_empty() || devices.iter().any(is_taken) || self.keys.len() >= JOBS_MAX {
             return None;
         }
@@ -41,7 +41,9 @@ impl Allocations {
         } else {
             JobId(self.scheduler().last_job().0.max(self.last_job()) + 1)
         });
-        self.exclusive.extend(devices.iter().filter(|leased| leased.exclusive).map(|leased| (leased.device, id)));
+        if !grant.is_suspended {
+            self.exclusive.extend(devices.iter().filter(|leased| leased.exclusive).map(|leased| (leased.device, id)));
+        }
         if !self.jobs.contains_key(&id) {
             self.jobs.insert(id, Job::earlier(grant));
         }
@@ -58,7 +60,7 @@ impl Allocations {
         self.use_begins(id);
         let limit_ms = grant.ends_in_ms.map(|left| left.saturating_sub(AGENT_GRACE_MS));
         let (user, account) = (grant.user.clone(), grant.account.clone());
-        Some(EarlierJob { id, user, account, devices, limit_ms })
+        Some(EarlierJob { id, user, account, devices, limit_ms, is_suspended: grant.is_suspended })
     }
 
     /// Whether a job holds devices of a node.

@@ -54,6 +54,8 @@ pub enum AgentOrder {
     JobStarted(JobGrant),
     /// The job holds no device of the agent any more: end its executors, and confirm their end.
     ReleaseJob(SessionKey),
+    /// Suspend the job on this node, or resume it if `false`, and answer.
+    Suspend(SessionKey, bool),
     /// Another node is lost.
     NodeLost(NodeId, String),
     /// The agent of this node, which waited for the same MPI world, has ended.

@@ -14,7 +14,7 @@ impl Cluster {
             let policy = &self.allocations.in_effect.policy;
             let (idle_ms, grace_ms) = (policy.idle_ms, policy.core.grace_ms);
             let Some((idle_ms, job)) = idle_ms.zip(self.allocations.jobs.get(&id)) else { continue };
-            if !matches!(job.stage, Stage::Running(_)) {
+            if !matches!(job.stage, Stage::Running(_)) || self.allocations.scheduler().stage_of(id).is_some() {
                 continue;
             }
             // A job with unknown use may be busy.

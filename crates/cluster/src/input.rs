@@ -105,6 +105,8 @@ pub enum Input {
     ExecutorEnded { link: LinkId, session: SessionId, why: String },
     /// No executor of a job is left on its node, after the agent received the order to release the job.
     JobReleased { link: LinkId, job: SessionKey },
+    /// An agent has carried out [`AgentOrder::Suspend`](super::AgentOrder::Suspend) with this value, or reports why it could not.
+    JobSuspended { link: LinkId, job: SessionKey, suspend: bool, outcome: Result<(), String> },
     /// The site's epilog has failed for a job whose release this agent is about to confirm.
     EpilogFailed { link: LinkId, job: SessionKey, why: String },
     /// An agent stops soon, and lets what uses its node end first.

@@ -279,6 +279,7 @@ impl Job {
             ends_in_ms,
             devices: devices.collect(),
             sessions: Vec::new(),
+            is_suspended: false,
         }
     }
 

@@ -64,6 +64,7 @@ mod shared_lease;
 mod snapshot;
 mod state;
 mod steps;
+mod suspensions;
 mod time;
 mod unclosed_claims;
 mod use_table;

@@ -76,6 +76,12 @@ impl Cluster {
             // Programs learn of lost nodes through their sessions.
             Decided::DevicesLost { job, devices } => self.allocations.lost(job, &devices),
             Decided::LeaseEnds { job, .. } => self.notify_agents(now, job, out),
+            Decided::Suspend { job, node } => self.order_suspension(job, node, true, out),
+            Decided::Resume { job, node } => self.order_suspension(job, node, false, out),
+            Decided::Suspended { job } => self.is_suspended(now, job),
+            Decided::DevicesHeldAgain { job } => self.allocations.hold_again(job),
+            Decided::Resumed { job } => self.is_resumed(now, job),
+            Decided::SuspensionFailed { job, why } => self.suspension_failed(now, job, &why),
             Decided::Release { job, node } => self.release(job, node, out),
             Decided::Quarantine { device } => self.quarantine_changed(now, device, out),
             Decided::QuarantineRefused { device, reason, charged, why } => {
@@ -318,6 +324,7 @@ impl Cluster {
             job.grant(id, self.allocations.left_of(number, now), &self.allocations.scheduler().host_resources(number))
         });
         out.extend(jobs.map(|grant| Effect::ToAgent(link, AgentOrder::JobStarted(grant))));
+        self.repeat_suspensions(id, link, out);
     }
 }
 

@@ -58,8 +58,10 @@ pub struct Session {
     pub origin: Origin,
     /// Its owner.
     pub owner: Owner,
-    /// The end of its time.
+    /// The end of its time; `None` without one, and while its job is suspended.
     pub ends: Option<Millis>,
+    /// The time that it has left after its job's suspension, in milliseconds.
+    pub left_ms: Option<u64>,
     /// The program's connection; `None` if an earlier coordinator opened the session and the program has not
     /// reconnected.
     pub client: Option<ClientId>,
@@ -135,6 +137,7 @@ impl Session {
             origin: Origin::Own,
             owner,
             ends: None,
+            left_ms: None,
             client: Some(client),
             program: request.program,
             node_name: request.node_name,
@@ -166,6 +169,7 @@ impl Session {
             origin: Origin::Agent,
             owner: Owner { key: grant.key, user: grant.user.clone() },
             ends: grant.ends_in_ms.map(|left| since.plus(left.saturating_sub(AGENT_GRACE_MS))),
+            left_ms: None,
             client: None,
             program: grant.program.clone(),
             node_name: grant.node_name.clone(),

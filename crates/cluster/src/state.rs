@@ -201,6 +201,9 @@ impl Cluster {
             Input::ExecutorStarted { link, grant } => self.executor_started(now, link, &grant, out),
             Input::ExecutorEnded { link, session, why } => self.executor_ended(now, link, session, &why, out),
             Input::JobReleased { link, job } => self.job_released(now, link, job, out),
+            Input::JobSuspended { link, job, suspend, outcome } => {
+                self.job_suspended(now, link, job, (suspend, outcome), out);
+            }
             Input::EpilogFailed { link, job, why } => self.epilog_failed(now, link, (job, &why), out),
             Input::Leaving { link } => self.leaving(link, out),
             Input::Goodbye { link } => self.goodbye(now, link, out),

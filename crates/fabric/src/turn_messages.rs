@@ -1,23 +1,35 @@
-//! Messages between a node's agent and a process that drives its devices, about the process's turns on them.
+//! Messages between a node's agent and a process that drives its devices, about the process's turns on them and the suspension
+//! of its work.
 //!
 //! ```text
 //! agent     kind (u32): 1 hold; the device's ordinal (u32); the join's number (u64); the turn's number (u64); nanoseconds (u64),
 //!           all bits for no limit
+//!           kind: 2 suspend; 0 (u32); bytes of host memory (u64); 0 (u64); 0 (u64)
+//!           kind: 3 resume; zeros
 //! process   kind (u32): 1 join, 2 wants, 3 returns, 4 returns and wants, 5 leave; the ordinal (u32); the join's number (u64), 0 but
 //!           for 1; the turn's number (u64), 0 but for 3 and 4; 0 (u64)
+//!           kind: 6 suspended; 0 (u32); bytes of host memory (u64); 0 (u64); 0 (u64)
+//!           kind: 7 resumed; zeros
+//!           kind: 8 refused; the reason (u32) and its two numbers (u64 each), see SuspendRefusal; 0 (u64)
 //! ```
 
 use crate::transport::SharedLane;
+use accord_types::SuspendRefusal;
 use accord_types::turn_lock::TurnLock;
 use std::io::{self, ErrorKind, IoSlice};
 use std::time::Duration;
 
 const HOLD: u32 = 1;
+const SUSPEND: u32 = 2;
+const RESUME: u32 = 3;
 const JOIN: u32 = 1;
 const WANTS: u32 = 2;
 const RETURNS: u32 = 3;
 const RETURNS_AND_WANTS: u32 = 4;
 const LEAVE: u32 = 5;
+const SUSPENDED: u32 = 6;
+const RESUMED: u32 = 7;
+const REFUSED: u32 = 8;
 const UNLIMITED: u64 = u64::MAX;
 /// Bytes of a message.
 const MESSAGE: usize = 32;
@@ -35,6 +47,17 @@ pub struct HoldTurn {
     pub limit: Option<Duration>,
 }
 
+/// A message of the agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TurnOrder {
+    /// A turn on a device.
+    Hold(HoldTurn),
+    /// Hold all work on devices back, and move their memory to at most `room` bytes of host memory.
+    Suspend { room: u64 },
+    /// Bring the memory back, and let the work go on.
+    Resume,
+}
+
 /// A message of a process, about the device with this ordinal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TurnRequest {
@@ -46,6 +69,12 @@ pub enum TurnRequest {
     Returns { ordinal: u32, turn: u64, wants: bool },
     /// The device was shut down.
     Leave { ordinal: u32 },
+    /// The work is suspended, and takes these bytes of host memory.
+    Suspended { bytes: u64 },
+    /// The work goes on.
+    Resumed,
+    /// [`TurnOrder::Suspend`] or [`TurnOrder::Resume`] is refused.
+    Refused(SuspendRefusal),
 }
 
 fn words(kind: u32, ordinal: u32, join: u64, turn: u64, last: u64) -> [u8; MESSAGE] {
@@ -73,16 +102,28 @@ fn parts(message: [u8; MESSAGE]) -> Option<(u32, u32, u64, u64, u64)> {
     ))
 }
 
-impl HoldTurn {
+impl TurnOrder {
     fn encode(self) -> [u8; MESSAGE] {
-        let limit = self.limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(UNLIMITED - 1));
-        words(HOLD, self.ordinal, self.join, self.turn, limit.unwrap_or(UNLIMITED))
+        match self {
+            Self::Hold(HoldTurn { ordinal, join, turn, limit }) => {
+                let limit = limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(UNLIMITED - 1));
+                words(HOLD, ordinal, join, turn, limit.unwrap_or(UNLIMITED))
+            }
+            Self::Suspend { room } => words(SUSPEND, 0, room, 0, 0),
+            Self::Resume => words(RESUME, 0, 0, 0, 0),
+        }
     }
 
     fn decode(message: [u8; MESSAGE]) -> Option<Self> {
-        let (kind, ordinal, join, turn, limit) = parts(message)?;
-        let limit = (limit != UNLIMITED).then(|| Duration::from_nanos(limit));
-        (kind == HOLD).then_some(Self { ordinal, join, turn, limit })
+        match parts(message)? {
+            (HOLD, ordinal, join, turn, limit) => {
+                let limit = (limit != UNLIMITED).then(|| Duration::from_nanos(limit));
+                Some(Self::Hold(HoldTurn { ordinal, join, turn, limit }))
+            }
+            (SUSPEND, 0, room, 0, 0) => Some(Self::Suspend { room }),
+            (RESUME, 0, 0, 0, 0) => Some(Self::Resume),
+            _ => None,
+        }
     }
 }
 
@@ -94,6 +135,12 @@ impl TurnRequest {
             Self::Returns { ordinal, turn, wants: false } => words(RETURNS, ordinal, 0, turn, 0),
             Self::Returns { ordinal, turn, wants: true } => words(RETURNS_AND_WANTS, ordinal, 0, turn, 0),
             Self::Leave { ordinal } => words(LEAVE, ordinal, 0, 0, 0),
+            Self::Suspended { bytes } => words(SUSPENDED, 0, bytes, 0, 0),
+            Self::Resumed => words(RESUMED, 0, 0, 0, 0),
+            Self::Refused(why) => {
+                let (reason, first, second) = why.to_wire();
+                words(REFUSED, reason, first, second, 0)
+            }
         }
     }
 
@@ -104,6 +151,9 @@ impl TurnRequest {
             (RETURNS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, wants: false }),
             (RETURNS_AND_WANTS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, wants: true }),
             (LEAVE, ordinal, 0, 0, 0) => Some(Self::Leave { ordinal }),
+            (SUSPENDED, 0, bytes, 0, 0) => Some(Self::Suspended { bytes }),
+            (RESUMED, 0, 0, 0, 0) => Some(Self::Resumed),
+            (REFUSED, reason, first, second, 0) => SuspendRefusal::from_wire(reason, first, second).map(Self::Refused),
             _ => None,
         }
     }
@@ -132,9 +182,9 @@ impl TurnChannel {
     ///
     /// # Errors
     /// Returns the lane's error, and `WouldBlock` if the process does not read. The channel is unusable then.
-    pub fn send_hold(&self, hold: HoldTurn) -> io::Result<()> {
+    pub fn send_order(&self, order: TurnOrder) -> io::Result<()> {
         let _one = self.writer.take();
-        match self.lane.try_write(&[IoSlice::new(&hold.encode())])? {
+        match self.lane.try_write(&[IoSlice::new(&order.encode())])? {
             MESSAGE => Ok(()),
             _ => Err(ErrorKind::WouldBlock.into()),
         }
@@ -153,14 +203,14 @@ impl TurnChannel {
     ///
     /// # Errors
     /// Returns the lane's error, `UnexpectedEof` at its end, and `InvalidData` for a malformed message.
-    pub fn receive_hold(&self) -> io::Result<HoldTurn> {
-        HoldTurn::decode(self.receive(|| true)?).ok_or_else(|| ErrorKind::InvalidData.into())
+    pub fn receive_order(&self) -> io::Result<TurnOrder> {
+        TurnOrder::decode(self.receive(|| true)?).ok_or_else(|| ErrorKind::InvalidData.into())
     }
 
     /// Blocks until the next message of the process. `goes_on` is called after each time of the lane's limit.
     ///
     /// # Errors
-    /// Returns the errors of [`TurnChannel::receive_hold`], and `TimedOut` or `WouldBlock` if `goes_on` returns `false`.
+    /// Returns the errors of [`TurnChannel::receive_order`], and `TimedOut` or `WouldBlock` if `goes_on` returns `false`.
     pub fn receive_request(&self, goes_on: impl Fn() -> bool) -> io::Result<TurnRequest> {
         TurnRequest::decode(self.receive(goes_on)?).ok_or_else(|| ErrorKind::InvalidData.into())
     }
@@ -191,8 +241,12 @@ mod tests {
         let (agent, process) = (TurnChannel::new(agent), TurnChannel::new(process));
         for limit in [None, Some(Duration::ZERO), Some(Duration::from_nanos(UNLIMITED - 1))] {
             let hold = HoldTurn { ordinal: 3, join: 1 << 50, turn: u64::MAX, limit };
-            agent.send_hold(hold).unwrap();
-            assert_eq!(process.receive_hold().unwrap(), hold);
+            agent.send_order(TurnOrder::Hold(hold)).unwrap();
+            assert_eq!(process.receive_order().unwrap(), TurnOrder::Hold(hold));
+        }
+        for order in [TurnOrder::Suspend { room: u64::MAX }, TurnOrder::Resume] {
+            agent.send_order(order).unwrap();
+            assert_eq!(process.receive_order().unwrap(), order);
         }
         let returns = |wants| TurnRequest::Returns { ordinal: 2, turn: 1 << 40, wants };
         let requests = [
@@ -201,6 +255,9 @@ mod tests {
             returns(false),
             returns(true),
             TurnRequest::Leave { ordinal: 1 },
+            TurnRequest::Suspended { bytes: u64::MAX },
+            TurnRequest::Resumed,
+            TurnRequest::Refused(SuspendRefusal::HostMemory { needed: 1 << 40, left: 7 }),
         ];
         for request in requests {
             process.send_request(request).unwrap();
@@ -214,7 +271,10 @@ mod tests {
     fn bytes_that_are_no_message_are_refused() {
         let bytes = [
             (0, 0, 0, 0),
-            (6, 0, 0, 0),
+            (9, 0, 0, 0),
+            (SUSPENDED, 1, 1, 0),
+            (RESUMED, 1, 0, 0),
+            (REFUSED, 0, 0, 0),
             (JOIN, 1, 1, 0),
             (WANTS, 0, 0, 1),
             (RETURNS, 0, 1, 1),
@@ -224,6 +284,8 @@ mod tests {
         for (kind, join, turn, last) in bytes {
             assert_eq!(TurnRequest::decode(words(kind, 0, join, turn, last)), None, "{kind}");
         }
-        assert_eq!(HoldTurn::decode(words(2, 0, 1, 1, 1)), None);
+        for order in [words(2, 0, 1, 1, 1), words(3, 0, 1, 0, 0), words(4, 0, 0, 0, 0)] {
+            assert_eq!(TurnOrder::decode(order), None);
+        }
     }
 }

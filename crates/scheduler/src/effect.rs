@@ -183,6 +183,44 @@ pub enum Effect {
         /// The reason.
         cause: EndCause,
     },
+    /// The agent of a node must move the memory of the job's devices there to host memory, and answer with
+    /// [`crate::Input::Suspended`].
+    Suspend {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+    },
+    /// The agent of a node must bring the memory of the job's devices there back, and answer with
+    /// [`crate::Input::Resumed`].
+    Resume {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+    },
+    /// A job is suspended. Other jobs may have its devices.
+    Suspended {
+        /// The job.
+        job: JobId,
+    },
+    /// A suspended job holds its devices again.
+    DevicesHeldAgain {
+        /// The job.
+        job: JobId,
+    },
+    /// A suspended job runs again.
+    Resumed {
+        /// The job.
+        job: JobId,
+    },
+    /// A job can't be suspended or resumed.
+    SuspensionFailed {
+        /// The job.
+        job: JobId,
+        /// The reason.
+        why: String,
+    },
     /// The agent of a node must end the job there, and confirm with [`crate::Input::Released`].
     Release {
         /// The job.

@@ -79,6 +79,8 @@ pub struct EarlierJob {
     pub devices: Vec<LeasedDevice>,
     /// The rest of its time limit, in milliseconds; `None` without a limit.
     pub limit_ms: Option<u64>,
+    /// Whether its memory is in host memory, and it holds no device.
+    pub is_suspended: bool,
 }
 
 /// An input of the scheduler.
@@ -137,6 +139,40 @@ pub enum Input {
         limit_ms: u64,
         /// The administrator.
         by: String,
+    },
+    /// A user or an administrator suspends a running job.
+    Suspend {
+        /// The job.
+        job: JobId,
+        /// Who did it, for the audit log and messages.
+        by: String,
+        /// The reason; empty if none was given.
+        reason: String,
+    },
+    /// A node's agent answers [`crate::Effect::Suspend`].
+    Suspended {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// Whether the memory of the job's devices is in host memory, or why it can't be.
+        outcome: Result<(), String>,
+    },
+    /// A user or an administrator resumes a suspended job.
+    Resume {
+        /// The job.
+        job: JobId,
+        /// Who did it, for the audit log.
+        by: String,
+    },
+    /// A node's agent answers [`crate::Effect::Resume`].
+    Resumed {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// Whether the memory is in the job's devices again, or why it can't be.
+        outcome: Result<(), String>,
     },
     /// The requester of a waiting job has connected or disconnected.
     Connected {

@@ -9,6 +9,7 @@ use crate::phase::{Hold, Phase, Rank};
 use crate::pool::Spot;
 use crate::request::Request;
 use crate::search::PartDemand;
+use crate::suspension::Suspension;
 use crate::time::Millis;
 use accord_types::DeviceId;
 use std::sync::Arc;
@@ -95,6 +96,11 @@ pub(crate) struct Job {
     /// The end of its lease for planning; [`Millis::NEVER`] without a limit.
     pub(crate) planned_end: Millis,
     pub(crate) sessions: u32,
+    pub(crate) suspension: Option<Suspension>,
+    /// Why the last suspension or resumption has failed.
+    pub(crate) suspension_refused: Option<String>,
+    /// The time of earlier suspensions, which does not count for the limit.
+    pub(crate) stood_still_ms: u64,
 }
 
 impl Job {

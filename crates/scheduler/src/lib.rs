@@ -86,6 +86,7 @@ pub mod saved;
 mod scheduler;
 mod search;
 mod shapes;
+mod suspension;
 pub mod text_error;
 pub mod time;
 pub mod units;
@@ -100,6 +101,8 @@ pub use input::{DrainTarget, EarlierJob, Input, Members, Reservation, ReservedDe
 pub use policy::Policy;
 pub use pool::HostResources;
 pub use request::Request;
+pub use suspension::{SuspensionStage, SuspensionView};
+
 pub use scheduler::{
     AccountOrder, DISPLACED_DEVICES_MAX, DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Lack,
     NodesOfJobs, Quarantine, Reservable, ReservationState, SETTLE_MS, Scheduler, TooFew, WaitReason, WaitingPlace,

@@ -22,8 +22,17 @@ pub(crate) enum Hold {
     Releasing,
     /// On a lost node or itself lost, and not charged. Not free until the agent confirms the end or starts anew.
     Lost,
+    /// Of a suspended job, and not charged. Other jobs may have the device.
+    Suspended,
     /// Free.
     Freed,
+}
+
+impl Hold {
+    /// Whether the job holds the device, so that its part is not free for others.
+    pub(crate) fn is_hold(self) -> bool {
+        !matches!(self, Self::Suspended | Self::Freed)
+    }
 }
 
 /// The rank of reserved starts: lower ones give way.

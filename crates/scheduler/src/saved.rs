@@ -8,6 +8,7 @@ use crate::ids::JobId;
 use crate::input::{DrainTarget, ReservedDevices};
 use crate::ledger::{Activity, JobEvent, JobUse, Totals};
 use crate::request::Request;
+use crate::suspension::SavedSuspension;
 use accord_types::{DeviceId, DeviceType, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,6 +133,10 @@ pub struct SavedJob {
     pub(crate) grants: Vec<SavedGrant>,
     #[serde(default)]
     pub(crate) reserved_start: Option<SavedReservedStart>,
+    #[serde(default)]
+    pub(crate) suspension: Option<SavedSuspension>,
+    #[serde(default)]
+    pub(crate) stood_still_ms: u64,
 }
 
 impl SavedJob {
@@ -170,7 +175,7 @@ impl SavedJob {
 
     /// Returns the job's exclusive devices that are not free yet.
     pub fn exclusive_devices(&self) -> impl Iterator<Item = DeviceId> {
-        let kept = self.grants.iter().filter(|grant| grant.exclusive && grant.hold != crate::phase::Hold::Freed);
+        let kept = self.grants.iter().filter(|grant| grant.exclusive && grant.hold.is_hold());
         kept.map(|grant| grant.device.into())
     }
 }

@@ -103,6 +103,8 @@ pub struct JobGrant {
     pub devices: Vec<HeldDevice>,
     /// The job's sessions that the agent knows of. The coordinator leaves it empty.
     pub sessions: Vec<SessionId>,
+    /// Whether the agent has suspended the job. The coordinator leaves it `false`.
+    pub is_suspended: bool,
 }
 
 #[cfg(test)]

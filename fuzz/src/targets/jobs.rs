@@ -7,7 +7,7 @@ use prost::Message;
 
 /// Decodes a message of one kind, then encodes the result and decodes that again.
 pub(super) fn messages(kind: u8, bytes: &[u8]) {
-    match kind % 20 {
+    match kind % 23 {
         0 => round::<v1::QueueRequest>(bytes),
         1 => round::<v1::QueueReply>(bytes),
         2 => round::<v1::JobRequest>(bytes),
@@ -32,6 +32,9 @@ pub(super) fn messages(kind: u8, bytes: &[u8]) {
                 assert_eq!(token.to_text().parse(), Ok(token));
             }
         }
+        20 => round::<v1::SuspendJobRequest>(bytes),
+        21 => round::<v1::SuspendJob>(bytes),
+        22 => round::<v1::JobSuspended>(bytes),
         _ => {
             if let Ok(grant) = read::<v1::JobGrant>(bytes)
                 && let Ok(grant) = JobGrant::try_from(grant)
@@ -103,6 +106,7 @@ pub(super) fn seeds() -> Vec<(u8, Vec<u8>)> {
             host_memory: 3,
         }],
         sessions: vec![SessionId(7)],
+        is_suspended: true,
     };
     let asked = v1::WhatIfRequest { version: 1, request: "2:nvidia".into(), node_name: "h3".into() };
     let policy = v1::ApplyPolicyRequest { version: 1, policy: "[account.a]\n".into(), check_only: true };
@@ -121,5 +125,7 @@ pub(super) fn seeds() -> Vec<(u8, Vec<u8>)> {
         (15, applied.encode_to_vec()),
         (18, token.to_text().into_bytes()),
         (19, v1::JobGrant::from(grant).encode_to_vec()),
+        (20, v1::SuspendJobRequest { version: 1, job: 17, reason: "a drill".into() }.encode_to_vec()),
+        (22, v1::JobSuspended { job: vec![7; 32], suspend: true, why: "no memory".into() }.encode_to_vec()),
     ]
 }

@@ -1,7 +1,8 @@
 //! The program's turns on devices of its own node, which it drives itself. The node's agent gives them out to all sessions
 //! whose jobs share a device.
 //!
-//! A program to which the agent opens no lane, or closes it because no device is shared, runs regions at any time.
+//! A program to which the agent opens no lane, or closes it because it is of no job, runs regions at any time. The agent
+//! suspends the program's work by the lane, too.
 
 use crate::coordinator_link::CoordinatorLink;
 use accord_device::{TurnAgent, TurnKeeper};
@@ -10,7 +11,7 @@ use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Endpoint, LaneTerms};
-use accord_fabric::transport::route_now;
+use accord_fabric::transport::{SharedLane, route_now};
 use accord_types::SessionId;
 use accord_types::turn_lock::TurnLock;
 use std::sync::Arc;
@@ -21,12 +22,29 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// The program's turns on its node's devices.
 pub(crate) struct NodeTurns {
+    way: Arc<Way>,
+    lane: TurnLock<Option<Arc<TurnLane>>>,
+}
+
+/// The way to the agent.
+struct Way {
     agent: Endpoint,
     terms: LaneTerms,
     session: SessionId,
     key: Key,
     coordinator: Arc<CoordinatorLink>,
-    lane: TurnLock<Option<Arc<TurnLane>>>,
+}
+
+impl Way {
+    /// Opens a lane, if the agent serves it.
+    fn open(&self) -> Option<SharedLane> {
+        if !self.coordinator.agent_knows(self.agent.node) {
+            return None;
+        }
+        let hello = Hello::new(Purpose::Turns, self.session, 0, PeerId::PROGRAM);
+        let route = route_now(&self.agent, self.terms);
+        handshake::connect_by(&route, &hello, &self.key, CONNECT_MAX).ok()
+    }
 }
 
 impl NodeTurns {
@@ -38,7 +56,7 @@ impl NodeTurns {
         key: Key,
         coordinator: Arc<CoordinatorLink>,
     ) -> Self {
-        Self { agent, terms, session, key, coordinator, lane: TurnLock::default() }
+        Self { way: Arc::new(Way { agent, terms, session, key, coordinator }), lane: TurnLock::default() }
     }
 
     /// Returns the lane, if the agent serves it.
@@ -51,13 +69,9 @@ impl NodeTurns {
     }
 
     fn connect(&self) -> Option<Arc<TurnLane>> {
-        if !self.coordinator.agent_knows(self.agent.node) {
-            return None;
-        }
-        let hello = Hello::new(Purpose::Turns, self.session, 0, PeerId::PROGRAM);
-        let route = route_now(&self.agent, self.terms);
-        let lane = handshake::connect_by(&route, &hello, &self.key, CONNECT_MAX).ok()?;
-        TurnLane::start(lane).ok()
+        let lane = self.way.open()?;
+        let way = self.way.clone();
+        TurnLane::start(lane, Some(Box::new(move || way.open()))).ok()
     }
 
     fn known(&self) -> Option<Arc<TurnLane>> {

@@ -122,7 +122,7 @@ impl Session {
                     let account = || Arc::new(NodeMemory::new(agent, terms, lease.session, key, coordinator));
                     local.count_memory(memory.get_or_insert_with(account).clone());
                 }
-                if let Some(coordinator) = coordinator.clone().filter(|_| device.is_shared) {
+                if let Some(coordinator) = coordinator.clone().filter(|link| device.is_shared || link.is_of_job()) {
                     let (agent, key) = (agent.clone(), Key::from(lease.key));
                     let new = || Arc::new(NodeTurns::new(agent, terms, lease.session, key, coordinator));
                     local.take_turns(turns.get_or_insert_with(new).clone());

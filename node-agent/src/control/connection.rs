@@ -214,6 +214,10 @@ fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v1::Coordina
             Some(job) => supervisor.apply(|node, _, ends| node.release(job, ends)),
             None => tracing::warn!("the coordinator releases a job without a key"),
         },
+        Some(Body::SuspendJob(v1::SuspendJob { job, suspend })) => match SessionKey::from_bytes(&job) {
+            Some(job) => supervisor.apply(|node, _, _| node.order_suspension(job, suspend)),
+            None => tracing::warn!("the coordinator suspends a job without a key"),
+        },
         Some(Body::NodeLost(lost)) => {
             tracing::info!("node {} is lost", lost.node_name);
             let is_rank = |world: &Arc<MpiFabric>| world.rank_of(NodeId(lost.node), Duration::ZERO).is_some();
@@ -266,6 +270,10 @@ pub(super) fn words(word: AgentReport) -> agent_message::Body {
         }
         AgentReport::Leaving => agent_message::Body::Leaving(v1::Leaving {}),
         AgentReport::JobReleased(job) => agent_message::Body::JobReleased(v1::JobReleased { job: job.0.to_vec() }),
+        AgentReport::JobSuspended(job, suspend, outcome) => {
+            let why = outcome.err().map_or_else(String::new, |why| cut(&why, WORDS_MAX).to_owned());
+            agent_message::Body::JobSuspended(v1::JobSuspended { job: job.0.to_vec(), suspend, why })
+        }
         AgentReport::EpilogFailed(job, why) => {
             agent_message::Body::EpilogFailed(v1::EpilogFailed { job: job.0.to_vec(), why })
         }
@@ -390,6 +398,19 @@ impl Identity {
         if let Err(error) = threads::spawn("accord-script", run) {
             let why = format!("cannot start a thread: {error}");
             supervisor.apply(|node, _, _| node.script_ended(script, key, Err(why)));
+        }
+    }
+
+    /// Suspends a job in the background, or resumes it.
+    pub(super) fn suspend(&self, supervisor: &Arc<Supervisor>, job: SessionKey, suspend: bool) {
+        let of_thread = supervisor.clone();
+        let work = move || {
+            let outcome = of_thread.suspend_job(job, suspend);
+            of_thread.apply(|node, now, _| node.suspension_ended(now, job, outcome));
+        };
+        if let Err(error) = threads::spawn("accord-suspend", work) {
+            let why = format!("cannot start a thread: {error}");
+            supervisor.apply(|node, now, _| node.suspension_ended(now, job, Err(why)));
         }
     }
 

@@ -2,7 +2,7 @@
 //! stop driving them.
 
 use accord_types::{SessionId, SessionKey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most programs that drive devices at one time.
 pub const DRIVERS_MAX: usize = 1_024;
@@ -55,6 +55,11 @@ impl Drivers {
 
     pub(super) fn has(&self, session: SessionId) -> bool {
         self.known.values().any(|driver| driver.session == session)
+    }
+
+    /// Returns the sessions of a job whose programs drive devices.
+    pub(super) fn of_job(&self, job: SessionKey) -> BTreeSet<SessionId> {
+        self.known.values().filter(|driver| driver.job == Some(job)).map(|driver| driver.session).collect()
     }
 
     pub(super) fn has_job(&self, job: SessionKey) -> bool {

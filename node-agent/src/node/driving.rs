@@ -6,7 +6,8 @@ use super::executors::ExecutorId;
 use super::state::Node;
 use accord_fabric::ending::ExecutorEnding;
 use accord_types::texts::job_time_is_over;
-use accord_types::{Error, ErrorCode, Result, SessionId};
+use accord_types::{Error, ErrorCode, Result, SessionId, SessionKey};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Time in which a program must stop its devices after the end of its session, before an agent of root kills it. The
@@ -40,6 +41,11 @@ impl Node {
     pub fn unwatched_drivers(&self) -> Vec<(DriverId, ProcessId)> {
         let unwatched = self.drivers.all().filter(|(_, driver)| !driver.has_lane);
         unwatched.filter_map(|(id, driver)| Some((id, driver.process?))).collect()
+    }
+
+    /// Returns the sessions of a job whose programs drive devices here themselves.
+    pub fn sessions_driven(&self, job: SessionKey) -> BTreeSet<SessionId> {
+        self.drivers.of_job(job)
     }
 
     /// Sets the deadline by which the program of a session that the coordinator has ended must stop its devices.

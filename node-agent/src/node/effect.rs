@@ -38,6 +38,8 @@ pub enum Effect {
         /// Jobs that hold devices here.
         jobs: Vec<JobGrant>,
     },
+    /// Suspend the job here, or resume it if `false`, and then call [`super::Node::suspension_ended`].
+    Suspend(SessionKey, bool),
     /// Send to the coordinator.
     Send(AgentReport),
     /// End the process of a program that has not stopped devices of an ended session in time.
@@ -71,6 +73,8 @@ pub enum AgentReport {
     JobReleased(SessionKey),
     /// The site's epilog has failed for a job, for this reason. [`AgentReport::JobReleased`] follows.
     EpilogFailed(SessionKey, String),
+    /// The coordinator's order to suspend a job, or to resume it, was carried out, or could not be for this reason.
+    JobSuspended(SessionKey, bool, Result<(), String>),
     /// The verdict of a test of the device with this ordinal, and the number of the order.
     Tested(u32, u64, DeviceVerdict),
     /// The node's measurements within itself.

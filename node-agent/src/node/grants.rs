@@ -21,8 +21,10 @@ pub(super) struct Grants {
 #[derive(Debug)]
 struct GrantEntry {
     grant: SessionGrant,
-    /// `None` if it lasts until it is withdrawn.
+    /// `None` if it lasts until it is withdrawn, or its time stands still.
     end: Option<Duration>,
+    /// The time that is left of a grant whose job is suspended.
+    left: Option<Duration>,
     /// The reason why the last executor ended; empty after an orderly end, or without one.
     executors_end: String,
 }
@@ -41,7 +43,7 @@ impl Grants {
             let ordinals = grant.ordinals.iter().chain(&known.grant.ordinals);
             known.grant.ordinals = ordinals.copied().collect::<BTreeSet<u32>>().into_iter().collect();
             let earliest = [known.end, end].into_iter().flatten().min();
-            if earliest != known.end {
+            if known.left.is_none() && earliest != known.end {
                 self.ends.extend(earliest.map(|end| (end, grant.session)));
                 known.end.map(|end| self.ends.remove(&(end, grant.session)));
                 known.end = earliest;
@@ -58,7 +60,7 @@ impl Grants {
             }
         }
         self.ends.extend(end.map(|end| (end, grant.session)));
-        self.known.insert(grant.session, GrantEntry { grant, end, executors_end: String::new() });
+        self.known.insert(grant.session, GrantEntry { grant, end, left: None, executors_end: String::new() });
     }
 
     /// Records that a session has ended.
@@ -108,6 +110,20 @@ impl Grants {
     pub(super) fn of_job(&self, job: SessionKey) -> Vec<SessionId> {
         let is_of_job = |known: &GrantEntry| known.grant.job == Some(job);
         self.known.iter().filter(|(_, known)| is_of_job(known)).map(|(session, _)| *session).collect()
+    }
+
+    /// Makes the time of a job's sessions stand still, or go on.
+    pub(super) fn stand_still(&mut self, now: Duration, job: SessionKey, still: bool) {
+        for (session, known) in self.known.iter_mut().filter(|(_, known)| known.grant.job == Some(job)) {
+            if still {
+                let Some(end) = known.end.take() else { continue };
+                self.ends.remove(&(end, *session));
+                known.left = Some(end.saturating_sub(now));
+            } else if let Some(left) = known.left.take() {
+                known.end = now.checked_add(left);
+                self.ends.extend(known.end.map(|end| (end, *session)));
+            }
+        }
     }
 
     /// Records that an executor of the session has ended; `why` is empty for an orderly end.
@@ -210,6 +226,21 @@ mod tests {
         // Each announcement arrives late; that must not extend the session.
         grants.announce(later + Duration::from_millis(250), grant(A, Some(300)), none);
         assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
+    }
+
+    #[test]
+    fn the_time_of_a_suspended_job_stands_still() {
+        let (second, mut grants) = (Duration::from_secs(1), Grants::default());
+        let job = SessionKey([9; SessionKey::LEN]);
+        let of_job = |ends| SessionGrant { job: Some(job), ..grant(A, Some(ends)) };
+        grants.announce(Duration::ZERO, of_job(5_000), none);
+        grants.stand_still(second, job, true);
+        // A coordinator that reconnects announces the end that it knows.
+        grants.announce(second * 2, of_job(3_000), none);
+        assert_eq!((grants.next_end(), grants.check_bounds()), (None, Ok(())));
+        assert!(grants.find(second * 100, A).is_some());
+        grants.stand_still(second * 100, job, false);
+        assert_eq!((grants.next_end(), grants.check_bounds()), (Some((second * 104, A)), Ok(())));
     }
 
     #[test]

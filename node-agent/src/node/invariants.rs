@@ -16,6 +16,7 @@ impl Node {
         }
         self.grants.check_bounds()?;
         self.jobs.check_bounds()?;
+        self.suspensions.check_bounds()?;
         self.check_measuring()?;
         self.check_testing()?;
         if let Some(session) = self.reasons.keys().find(|session| !self.reported.contains(session)) {

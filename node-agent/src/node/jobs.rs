@@ -97,6 +97,11 @@ impl Jobs {
         self.known.get(&job).map_or(&[], |known| &known.grant.devices)
     }
 
+    /// Whether a job holds devices here.
+    pub(super) fn has(&self, job: SessionKey) -> bool {
+        self.known.contains_key(&job)
+    }
+
     /// Whether the site's scripts run for each job.
     pub(super) fn has_scripts(&self) -> bool {
         self.has_scripts
@@ -249,6 +254,7 @@ mod tests {
             ends_in_ms,
             devices: vec![device],
             sessions: Vec::new(),
+            is_suspended: false,
         }
     }
 

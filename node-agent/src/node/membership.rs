@@ -107,6 +107,7 @@ impl Node {
     /// of the job drives devices. Programs are not killed: a job that has lost only this node goes on elsewhere.
     pub fn release(&mut self, job: SessionKey, ends: &mut Vec<ExecutorId>) {
         self.jobs.release(job);
+        self.suspensions.forget(job);
         for session in self.grants.of_job(job) {
             self.end_session(session, None, ends);
         }
@@ -140,7 +141,9 @@ impl Node {
 
     /// Returns the jobs that hold devices here, with their known sessions.
     pub(super) fn jobs_held(&self, now: Duration) -> Vec<JobGrant> {
-        self.jobs.held(now, |job| self.grants.of_job(job).into_iter().take(SESSIONS_NAMED_MAX).collect())
+        let held = self.jobs.held(now, |job| self.grants.of_job(job).into_iter().take(SESSIONS_NAMED_MAX).collect());
+        let with_suspension = |job: JobGrant| JobGrant { is_suspended: self.suspensions.has(job.token.key), ..job };
+        held.into_iter().map(with_suspension).collect()
     }
 
     pub(super) fn attend(&mut self, now: Duration) -> Vec<Effect> {
@@ -173,6 +176,7 @@ impl Node {
             Membership::Away { .. } | Membership::Connecting | Membership::Left => {}
         }
         self.begin_prologs(now, &mut effects);
+        self.attend_suspensions(&mut effects);
         self.end_overdue(now, &mut effects);
         self.attend_measuring(now, &mut effects);
         self.attend_testing(&mut effects);

@@ -30,6 +30,7 @@ mod reporting;
 mod saved;
 mod scripts;
 mod state;
+mod suspensions;
 mod testing;
 mod uses;
 

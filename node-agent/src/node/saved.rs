@@ -47,11 +47,15 @@ impl Node {
     /// Takes over the state of an earlier agent of this node. Its programs have no lane to this agent.
     pub fn resume(&mut self, now: Duration, kept: SavedNode) {
         self.previous = kept.node;
+        let suspended: Vec<_> = kept.jobs.iter().filter(|job| job.is_suspended).map(|job| job.token.key).collect();
         for job in kept.jobs {
             self.jobs.resume(now, job);
         }
         for session in kept.sessions {
             self.grants.announce(now, session, |_| true);
+        }
+        for job in suspended {
+            self.was_suspended(now, job);
         }
         for driver in kept.drivers {
             let _ = self.drivers.add(Driver { has_lane: false, ..driver });

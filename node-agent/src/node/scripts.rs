@@ -85,6 +85,7 @@ mod tests {
             ends_in_ms: None,
             devices: Vec::new(),
             sessions: Vec::new(),
+            is_suspended: false,
         }
     }
 

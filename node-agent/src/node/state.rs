@@ -9,6 +9,7 @@ use super::grants::Grants;
 use super::jobs::Jobs;
 use super::measurements::Measuring;
 use super::quota::Quota;
+use super::suspensions::Suspensions;
 use super::uses::Uses;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::route::Endpoint;
@@ -66,6 +67,7 @@ pub struct Node {
     /// Reasons for unexpected ends of such sessions' executors.
     pub(super) reasons: BTreeMap<SessionId, String>,
     pub(super) jobs: Jobs,
+    pub(super) suspensions: Suspensions,
     pub(super) uses: Uses,
     pub(super) measuring: Measuring,
     pub(super) testing: Testing,
@@ -94,6 +96,7 @@ impl Node {
             reported: BTreeSet::new(),
             reasons: BTreeMap::new(),
             jobs: Jobs::default(),
+            suspensions: Suspensions::default(),
             uses: Uses::default(),
             measuring: Measuring::new(measures),
             testing: Testing::default(),

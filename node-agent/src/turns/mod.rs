@@ -3,6 +3,7 @@
 
 mod device_turns;
 mod service;
+mod suspending;
 mod weights;
 
 pub(crate) use service::{ProcessTurns, TurnService};

@@ -3,10 +3,10 @@
 use super::device_turns::{DeviceTurns, Hold, Member};
 use super::weights::Weights;
 use accord_fabric::transport::{SharedLane, pair};
-use accord_fabric::turn_messages::{HoldTurn, TurnChannel, TurnRequest};
+use accord_fabric::turn_messages::{HoldTurn, TurnChannel, TurnOrder, TurnRequest};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{Error, ErrorCode, Result, SessionId, scarce, threads};
-use std::collections::BTreeMap;
+use accord_types::{Error, ErrorCode, Result, SessionId, SessionKey, SuspendRefusal, scarce, threads};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
@@ -23,15 +23,19 @@ const SESSION_CHECK: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct TurnService {
     began: Instant,
-    table: ShortLock<TurnTable>,
+    pub(super) table: ShortLock<TurnTable>,
     /// Notified when the earliest deadline has changed.
     changed: Condvar,
+    /// Notified when a process has answered an order, or has ended.
+    pub(super) answered: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct TurnTable {
+pub(super) struct TurnTable {
     devices: BTreeMap<u32, DeviceTurns>,
-    processes: BTreeMap<Member, Process>,
+    pub(super) processes: BTreeMap<Member, Process>,
+    /// Jobs whose processes are suspended, also those that begin now.
+    pub(super) suspended: BTreeSet<SessionKey>,
     /// Number of processes so far.
     opened: u64,
     timer: Timer,
@@ -46,11 +50,37 @@ enum Timer {
     Until(Option<Duration>),
 }
 
+/// A process that drives devices.
 #[derive(Clone, Debug)]
-struct Process {
-    session: SessionId,
-    channel: Arc<TurnChannel>,
+pub(super) struct Process {
+    pub(super) session: SessionId,
+    pub(super) job: Option<SessionKey>,
+    pub(super) channel: Arc<TurnChannel>,
     weights: Weights,
+    pub(super) kind: ProcessKind,
+    /// Bytes of host memory that its suspended work takes.
+    pub(super) suspended_bytes: u64,
+    pub(super) answer: OrderAnswer,
+}
+
+/// What a process is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ProcessKind {
+    Executor,
+    /// A program that drives devices itself.
+    Program,
+}
+
+/// The answer of a process to an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OrderAnswer {
+    NotAsked,
+    Awaited,
+    /// The work is suspended, and takes these bytes of host memory.
+    Suspended(u64),
+    /// The work goes on.
+    Resumed,
+    Refused(SuspendRefusal),
 }
 
 /// The turns of one process, which end when this is dropped.
@@ -63,22 +93,23 @@ pub(crate) struct ProcessTurns {
 
 impl Default for TurnService {
     fn default() -> Self {
-        Self { began: Instant::now(), table: ShortLock::default(), changed: Condvar::new() }
+        Self { began: Instant::now(), table: ShortLock::default(), changed: Condvar::new(), answered: Condvar::new() }
     }
 }
 
 impl TurnService {
     /// Opens a lane for a session's executor, which takes turns on the devices of `weights`; on others its regions run at any
-    /// time. Returns the executor's end, too.
+    /// time. Returns the executor's end, too; `None` without turns and without a job, whose work could be suspended.
     ///
     /// # Errors
     /// Returns `acc_error_system` if the system has no socket or thread, or there are too many processes.
     pub(crate) fn open(
         self: &Arc<Self>,
         session: SessionId,
+        job: Option<SessionKey>,
         weights: Weights,
     ) -> Result<Option<(ProcessTurns, SharedLane)>> {
-        if weights.is_empty() {
+        if weights.is_empty() && job.is_none() {
             return Ok(None);
         }
         let failed = |error: io::Error| {
@@ -86,7 +117,7 @@ impl TurnService {
             Error::new(ErrorCode::System, cause).remedy(scarce::remedy(&error).unwrap_or(scarce::THREADS))
         };
         let (lane, theirs) = pair().map_err(failed)?;
-        let turns = self.add(session, lane, weights)?;
+        let turns = self.add(session, job, lane, weights, ProcessKind::Executor)?;
         let (service, member, channel) = (self.clone(), turns.member, turns.channel.clone());
         // Without a thread, dropping `turns` removes the process.
         threads::spawn("accord-turns", move || service.serve(member, &channel, || true)).map_err(failed)?;
@@ -94,27 +125,35 @@ impl TurnService {
     }
 
     /// Serves a program that drives the node's devices itself, until its lane ends or `goes_on` returns `false`. A program
-    /// without weights runs regions at any time.
+    /// without weights runs regions at any time. One without a job is not served then.
     ///
     /// # Errors
     /// Returns `acc_error_system` if there are too many processes.
     pub(crate) fn serve_program(
         self: &Arc<Self>,
         session: SessionId,
+        job: Option<SessionKey>,
         lane: SharedLane,
         weights: Weights,
         goes_on: impl Fn() -> bool,
     ) -> Result<()> {
-        if weights.is_empty() || lane.limit(Some(SESSION_CHECK)).is_err() {
+        if weights.is_empty() && job.is_none() || lane.limit(Some(SESSION_CHECK)).is_err() {
             lane.shutdown();
             return Ok(());
         }
-        let turns = self.add(session, lane, weights)?;
+        let turns = self.add(session, job, lane, weights, ProcessKind::Program)?;
         self.serve(turns.member, &turns.channel, goes_on);
         Ok(())
     }
 
-    fn add(self: &Arc<Self>, session: SessionId, lane: SharedLane, weights: Weights) -> Result<ProcessTurns> {
+    fn add(
+        self: &Arc<Self>,
+        session: SessionId,
+        job: Option<SessionKey>,
+        lane: SharedLane,
+        weights: Weights,
+        kind: ProcessKind,
+    ) -> Result<ProcessTurns> {
         self.start_timer().map_err(|error| Error::new(ErrorCode::System, format!("cannot start a thread: {error}")))?;
         let channel = Arc::new(TurnChannel::new(lane));
         let mut table = self.table.lock();
@@ -126,8 +165,14 @@ impl TurnService {
         }
         table.opened += 1;
         let member = Member(table.opened);
-        table.processes.insert(member, Process { session, channel: channel.clone(), weights });
+        let (suspended_bytes, answer) = (0, OrderAnswer::NotAsked);
+        let process = Process { session, job, channel: channel.clone(), weights, kind, suspended_bytes, answer };
+        table.processes.insert(member, process);
+        let is_suspended = job.is_some_and(|job| table.suspended.contains(&job));
         drop(table);
+        if is_suspended && channel.send_order(TurnOrder::Suspend { room: u64::MAX }).is_err() {
+            channel.close();
+        }
         Ok(ProcessTurns { service: self.clone(), member, channel })
     }
 
@@ -143,12 +188,17 @@ impl TurnService {
     }
 
     fn apply(&self, member: Member, request: TurnRequest) {
-        self.change(|table, now, out| {
-            let Some(process) = table.processes.get(&member) else { return };
-            let (TurnRequest::Join { ordinal, .. }
+        let ordinal = match request {
+            TurnRequest::Join { ordinal, .. }
             | TurnRequest::Wants { ordinal }
             | TurnRequest::Returns { ordinal, .. }
-            | TurnRequest::Leave { ordinal }) = request;
+            | TurnRequest::Leave { ordinal } => ordinal,
+            TurnRequest::Suspended { bytes } => return self.has_answered(member, OrderAnswer::Suspended(bytes)),
+            TurnRequest::Resumed => return self.has_answered(member, OrderAnswer::Resumed),
+            TurnRequest::Refused(why) => return self.has_answered(member, OrderAnswer::Refused(why)),
+        };
+        self.change(|table, now, out| {
+            let Some(process) = table.processes.get(&member) else { return };
             let Some(&weight) = process.weights.get(&ordinal) else {
                 if let TurnRequest::Join { number: join, .. } = request {
                     out.push((ordinal, Hold { member, join, turn: 1, limit: None }));
@@ -161,6 +211,7 @@ impl TurnService {
                 TurnRequest::Wants { .. } => device.wants(now, member, &mut holds),
                 TurnRequest::Returns { turn, wants, .. } => device.returns(now, member, turn, wants, &mut holds),
                 TurnRequest::Leave { .. } => device.leave(now, member, &mut holds),
+                TurnRequest::Suspended { .. } | TurnRequest::Resumed | TurnRequest::Refused(_) => {}
             }
             out.extend(holds.into_iter().map(|hold| (ordinal, hold)));
         });
@@ -176,6 +227,7 @@ impl TurnService {
                 out.extend(holds.into_iter().map(|hold| (*ordinal, hold)));
             }
         });
+        self.answered.notify_all();
     }
 
     /// Applies a change, and sends its messages.
@@ -257,7 +309,7 @@ impl TurnTable {
 
 fn send(messages: Vec<(Arc<TurnChannel>, HoldTurn)>) {
     for (channel, hold) in messages {
-        if channel.send_hold(hold).is_err() {
+        if channel.send_order(TurnOrder::Hold(hold)).is_err() {
             // The process has ended, or does not read: its lane's reader removes it.
             channel.close();
         }
@@ -278,8 +330,15 @@ mod tests {
 
     fn process(service: &Arc<TurnService>, milli: u32) -> (ProcessTurns, TurnChannel) {
         let session = SessionId(milli.into());
-        let (turns, lane) = service.open(session, [(0, Weight { milli, job: None })].into()).unwrap().unwrap();
+        let (turns, lane) = service.open(session, None, [(0, Weight { milli, job: None })].into()).unwrap().unwrap();
         (turns, TurnChannel::new(lane))
+    }
+
+    fn hold_of(process: &TurnChannel) -> HoldTurn {
+        match process.receive_order().unwrap() {
+            TurnOrder::Hold(hold) => hold,
+            order => panic!("no turn: {order:?}"),
+        }
     }
 
     const JOIN: TurnRequest = TurnRequest::Join { ordinal: 0, number: 4 };
@@ -290,18 +349,18 @@ mod tests {
         let service = Arc::<TurnService>::default();
         let ((_one, first), (_other, second)) = (process(&service, 250), process(&service, 750));
         first.send_request(JOIN).unwrap();
-        let held = first.receive_hold().unwrap();
+        let held = hold_of(&first);
         assert_eq!((held.join, held.limit), (4, None), "it is alone");
         second.send_request(JOIN).unwrap();
         second.send_request(WANTS).unwrap();
-        let shortened = first.receive_hold().unwrap();
+        let shortened = hold_of(&first);
         assert!(shortened.turn == held.turn && shortened.limit.is_some());
         first.send_request(TurnRequest::Returns { ordinal: 0, turn: held.turn, wants: false }).unwrap();
-        let next = second.receive_hold().unwrap();
+        let next = hold_of(&second);
         assert!(next.turn > held.turn && next.limit.is_none(), "{next:?}");
         // Without a weight for the device, a process may always run regions.
         second.send_request(TurnRequest::Join { ordinal: 1, number: 5 }).unwrap();
-        assert_eq!(second.receive_hold().unwrap(), HoldTurn { ordinal: 1, join: 5, turn: 1, limit: None });
+        assert_eq!(hold_of(&second), HoldTurn { ordinal: 1, join: 5, turn: 1, limit: None });
     }
 
     #[test]
@@ -310,19 +369,19 @@ mod tests {
         let ((_one, first), (_other, second)) = (process(&service, 500), process(&service, 400));
         let (third_turns, third) = process(&service, 100);
         first.send_request(JOIN).unwrap();
-        first.receive_hold().unwrap();
+        hold_of(&first);
         second.send_request(JOIN).unwrap();
         second.send_request(WANTS).unwrap();
         // The first process says nothing.
-        let held = second.receive_hold().unwrap();
+        let held = hold_of(&second);
         assert_eq!(held.limit, None);
         third.send_request(JOIN).unwrap();
         third.send_request(WANTS).unwrap();
-        assert_eq!(second.receive_hold().unwrap().turn, held.turn);
+        assert_eq!(hold_of(&second).turn, held.turn);
         second.close();
-        assert!(third.receive_hold().unwrap().turn > held.turn);
+        assert!(hold_of(&third).turn > held.turn);
         drop(third_turns);
-        assert!(third.receive_hold().is_err());
+        assert!(third.receive_order().is_err());
         assert_eq!(service.table.lock().processes.len(), 1);
     }
 
@@ -336,19 +395,19 @@ mod tests {
             let program = TurnChannel::new(theirs);
             let served = scope.spawn(|| {
                 let goes_on = || is_open.load(std::sync::atomic::Ordering::Relaxed);
-                service.serve_program(SessionId(1), ours, weights.clone(), goes_on)
+                service.serve_program(SessionId(1), None, ours, weights.clone(), goes_on)
             });
             program.send_request(JOIN).unwrap();
-            assert_eq!(program.receive_hold().unwrap().limit, None);
-            let lanes: Vec<_> = (0..3).map(|_| service.open(SessionId(1), weights.clone())).collect();
+            assert_eq!(hold_of(&program).limit, None);
+            let lanes: Vec<_> = (0..3).map(|_| service.open(SessionId(1), None, weights.clone())).collect();
             assert!(lanes[1].is_ok() && lanes[2].is_err(), "the session has one process too many");
             is_open.store(false, std::sync::atomic::Ordering::Relaxed);
             program.send_request(WANTS).unwrap();
-            assert!(program.receive_hold().is_err(), "the session has ended");
+            assert!(program.receive_order().is_err(), "the session has ended");
             assert!(served.join().unwrap().is_ok());
         });
         let (ours, theirs) = pair().unwrap();
-        service.serve_program(SessionId(2), ours, Weights::new(), || true).unwrap();
-        assert!(TurnChannel::new(theirs).receive_hold().is_err(), "it shares no device");
+        service.serve_program(SessionId(2), None, ours, Weights::new(), || true).unwrap();
+        assert!(TurnChannel::new(theirs).receive_order().is_err(), "it shares no device");
     }
 }

@@ -52,6 +52,7 @@ impl Bounded for v1::Job {
             busy_ms: _,
             bytes_in: _,
             bytes_out: _,
+            suspended_unix_ms: _,
         } = self;
         within(user.len(), NAME_MAX, "Job.user is too long")?;
         within(account.len(), NAME_MAX, "Job.account is too long")?;
@@ -66,6 +67,13 @@ impl Bounded for v1::QueueReply {
     fn check(&self) -> Result<(), Malformed> {
         let Self { view: _, jobs, next: _, others_running: _, others_waiting: _, paused: _, unix_ms: _ } = self;
         all(jobs, PAGE_ITEMS_MAX, "QueueReply.jobs is too long")
+    }
+}
+
+impl Bounded for v1::SuspendJobRequest {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { version: _, job: _, reason } = self;
+        within(reason.len(), WORDS_MAX, "SuspendJobRequest.reason is too long")
     }
 }
 

@@ -214,6 +214,9 @@ pub struct JobGrant {
     /// The job's sessions, as far as the agent knows them. The coordinator leaves the list empty.
     #[prost(uint64, repeated, tag = "7")]
     pub sessions: ::prost::alloc::vec::Vec<u64>,
+    /// Whether the agent has suspended the job. The coordinator leaves it false.
+    #[prost(bool, tag = "8")]
+    pub suspended: bool,
 }
 /// Times to move bytes over a path in one direction.
 #[allow(clippy::all)]
@@ -493,7 +496,7 @@ impl LinkKind {
 pub struct AgentMessage {
     #[prost(
         oneof = "agent_message::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16"
     )]
     pub body: ::core::option::Option<agent_message::Body>,
 }
@@ -532,6 +535,8 @@ pub mod agent_message {
         SessionLog(super::SessionLog),
         #[prost(message, tag = "15")]
         EpilogFailed(super::EpilogFailed),
+        #[prost(message, tag = "16")]
+        JobSuspended(super::JobSuspended),
     }
 }
 /// Announces that the agent will join an MPI world, whose ranks wait for each other. The stream's only other message is
@@ -710,6 +715,20 @@ pub struct EpilogFailed {
     #[prost(string, tag = "2")]
     pub why: ::prost::alloc::string::String,
 }
+/// The answer to SuspendJob.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobSuspended {
+    /// The job's key.
+    #[prost(bytes = "vec", tag = "1")]
+    pub job: ::prost::alloc::vec::Vec<u8>,
+    /// That of SuspendJob.
+    #[prost(bool, tag = "2")]
+    pub suspend: bool,
+    /// Why the order could not be carried out; empty if it was. The job then is as before on this node.
+    #[prost(string, tag = "3")]
+    pub why: ::prost::alloc::string::String,
+}
 /// The agent stops soon, and lets what uses its node end first: the node takes part in no new session until an agent of it starts anew. The
 /// coordinator answers by Drain.
 #[allow(clippy::all)]
@@ -740,7 +759,7 @@ pub struct PathMeasured {
 pub struct CoordinatorMessage {
     #[prost(
         oneof = "coordinator_message::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
     )]
     pub body: ::core::option::Option<coordinator_message::Body>,
 }
@@ -777,6 +796,8 @@ pub mod coordinator_message {
         TestDevice(super::TestDevice),
         #[prost(message, tag = "14")]
         SendSessionLog(super::SendSessionLog),
+        #[prost(message, tag = "15")]
+        SuspendJob(super::SuspendJob),
     }
 }
 #[allow(clippy::all)]
@@ -828,6 +849,18 @@ pub struct ReleaseJob {
     /// The job's key.
     #[prost(bytes = "vec", tag = "1")]
     pub job: ::prost::alloc::vec::Vec<u8>,
+}
+/// Orders the agent to move the memory of the job's devices to host memory and to hold its work back, or to bring the
+/// memory back and let the work go on. The agent answers by JobSuspended, also if the job is as ordered already.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SuspendJob {
+    /// The job's key.
+    #[prost(bytes = "vec", tag = "1")]
+    pub job: ::prost::alloc::vec::Vec<u8>,
+    /// Whether the job is suspended, or resumed.
+    #[prost(bool, tag = "2")]
+    pub suspend: bool,
 }
 /// Orders the agent to test a device and to send DeviceTested.
 #[allow(clippy::all)]
@@ -1298,7 +1331,7 @@ pub struct Job {
     /// Number of jobs before it, if it waits.
     #[prost(uint32, tag = "11")]
     pub position: u32,
-    /// Why it waits.
+    /// Why it waits, or is suspended.
     #[prost(string, tag = "12")]
     pub why: ::prost::alloc::string::String,
     /// The latest start, as far as it is known.
@@ -1317,6 +1350,9 @@ pub struct Job {
     pub bytes_in: u64,
     #[prost(uint64, tag = "18")]
     pub bytes_out: u64,
+    /// Since when it is suspended.
+    #[prost(uint64, optional, tag = "19")]
+    pub suspended_unix_ms: ::core::option::Option<u64>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1360,6 +1396,17 @@ pub struct JobRequest {
     pub version: u32,
     #[prost(uint64, tag = "2")]
     pub job: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SuspendJobRequest {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(uint64, tag = "2")]
+    pub job: u64,
+    /// For the job's user, the history and the audit log; may be empty.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1628,6 +1675,12 @@ pub enum JobState {
     Running = 3,
     /// The job has ended, but agents have not confirmed yet that its devices are free.
     Releasing = 4,
+    /// Agents move the memory of its devices to host memory.
+    Suspending = 5,
+    /// Its memory is in host memory, and other jobs may have its devices.
+    Suspended = 6,
+    /// It holds its devices again, and agents bring the memory back.
+    Resuming = 7,
 }
 impl JobState {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1641,6 +1694,9 @@ impl JobState {
             Self::OnHold => "JOB_STATE_ON_HOLD",
             Self::Running => "JOB_STATE_RUNNING",
             Self::Releasing => "JOB_STATE_RELEASING",
+            Self::Suspending => "JOB_STATE_SUSPENDING",
+            Self::Suspended => "JOB_STATE_SUSPENDED",
+            Self::Resuming => "JOB_STATE_RESUMING",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1651,6 +1707,9 @@ impl JobState {
             "JOB_STATE_ON_HOLD" => Some(Self::OnHold),
             "JOB_STATE_RUNNING" => Some(Self::Running),
             "JOB_STATE_RELEASING" => Some(Self::Releasing),
+            "JOB_STATE_SUSPENDING" => Some(Self::Suspending),
+            "JOB_STATE_SUSPENDED" => Some(Self::Suspended),
+            "JOB_STATE_RESUMING" => Some(Self::Resuming),
             _ => None,
         }
     }
@@ -1898,6 +1957,47 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "ReleaseJob"));
             self.inner.unary(req, path, codec).await
         }
+        /// Suspends a running job: the memory of its devices goes to host memory, and other jobs may have the devices. Answers
+        /// once that is done or has failed, or after a while. For administrators.
+        pub async fn suspend_job(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SuspendJobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/accord.v1.Jobs/SuspendJob",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "SuspendJob"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Resumes a suspended job once its devices are free. For administrators.
+        pub async fn resume_job(
+            &mut self,
+            request: impl tonic::IntoRequest<super::JobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/accord.v1.Jobs/ResumeJob");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "ResumeJob"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Explains why a job waits or has its devices.
         pub async fn explain_job(
             &mut self,
@@ -2047,6 +2147,17 @@ pub mod jobs_server {
         ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
         /// Lets a job on hold start again.
         async fn release_job(
+            &self,
+            request: tonic::Request<super::JobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
+        /// Suspends a running job: the memory of its devices goes to host memory, and other jobs may have the devices. Answers
+        /// once that is done or has failed, or after a while. For administrators.
+        async fn suspend_job(
+            &self,
+            request: tonic::Request<super::SuspendJobRequest>,
+        ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
+        /// Resumes a suspended job once its devices are free. For administrators.
+        async fn resume_job(
             &self,
             request: tonic::Request<super::JobRequest>,
         ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
@@ -2315,6 +2426,92 @@ pub mod jobs_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReleaseJobSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Jobs/SuspendJob" => {
+                    #[allow(non_camel_case_types)]
+                    struct SuspendJobSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::SuspendJobRequest>
+                    for SuspendJobSvc<T> {
+                        type Response = super::JobReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SuspendJobRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::suspend_job(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SuspendJobSvc(inner);
+                        let codec = crate::codec::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/accord.v1.Jobs/ResumeJob" => {
+                    #[allow(non_camel_case_types)]
+                    struct ResumeJobSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::JobRequest>
+                    for ResumeJobSvc<T> {
+                        type Response = super::JobReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::JobRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::resume_job(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ResumeJobSvc(inner);
                         let codec = crate::codec::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -1,4 +1,4 @@
-// What the driver that tests bring along runs in place of the kernels of cluster.c, counts_regions.c, deepbind.c, lost_context.c, printed.c, random_work.c and unmapped.c. GCC takes
+// What the driver that tests bring along runs in place of the kernels of cluster.c, counts_regions.c, deepbind.c, lost_context.c, printed.c, random_work.c, steps.c and unmapped.c. GCC takes
 // the $ of their names.
 #include <stdio.h>
 
@@ -63,5 +63,14 @@ int whole_region$_omp_fn$0(const unsigned long long *slots)
     int *p = (int *)slots[0], by = *(int *)slots[1], n = *(int *)slots[2];
     for (int i = 0; i < n; i++)
         p[i] ^= by;
+    return 0;
+}
+
+int step$_omp_fn$0(const unsigned long long *slots)
+{
+    unsigned *values = (unsigned *)slots[0];
+    int by = *(int *)slots[1];
+    for (int i = 0; i < 100000; i++)
+        values[i] = values[i] * 3 + by;
     return 0;
 }

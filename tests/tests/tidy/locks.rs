@@ -114,7 +114,12 @@ const TURNS: &[(&str, &str, &str)] = &[
     (
         "crates/executor/src/turn_lane.rs",
         "membership",
-        "the agent is told that a device has started or stopped, in that order",
+        "the agent is told that a device has started or stopped, in that order; none does while the work is suspended or resumed",
+    ),
+    (
+        "crates/executor/src/turn_lane.rs",
+        "suspension",
+        "the work is suspended or resumed; only the next such order waits",
     ),
     (
         "libacc/client/src/node_turns.rs",

@@ -4,12 +4,14 @@ mod explain;
 mod export;
 mod history;
 mod queue;
+mod suspend;
 mod usage;
 mod words;
 
 pub(crate) use explain::{explain, what_if};
 pub(crate) use history::history;
 pub(crate) use queue::queue;
+pub(crate) use suspend::{resume, suspend};
 pub(crate) use usage::usage;
 pub(crate) use words::{ago, devices};
 

@@ -42,9 +42,10 @@ fn tables(queue: &QueueReply, jobs: &[Job]) -> String {
     for job in jobs {
         let head =
             [job.job.to_string(), job.user.clone(), job.account.clone(), job.program.clone(), job.request.clone()];
-        if let JobState::Running | JobState::Releasing = job.state() {
+        if !matches!(job.state(), JobState::Waiting | JobState::OnHold) {
             let ends = match job.ends_unix_ms {
                 _ if job.state() == JobState::Releasing => "being cleared".to_owned(),
+                _ if job.suspended_unix_ms.is_some() => suspended(job, now),
                 Some(at) => ahead(at, now),
                 None => "-".to_owned(),
             };
@@ -82,6 +83,15 @@ fn tables(queue: &QueueReply, jobs: &[Job]) -> String {
     text
 }
 
+/// Returns the state of a suspended job in place of its end.
+fn suspended(job: &Job, now: u64) -> String {
+    match job.state() {
+        JobState::Suspending => "being suspended".to_owned(),
+        JobState::Resuming => "being resumed".to_owned(),
+        _ => format!("suspended {}", ago(job.suspended_unix_ms.unwrap_or(now), now)),
+    }
+}
+
 fn as_json(queue: &QueueReply, jobs: &[Job]) -> Value {
     json!({
         "paused": queue.paused,
@@ -107,7 +117,8 @@ pub(super) fn job_json(job: &Job) -> Value {
         "ends_unix_ms": job.ends_unix_ms,
         "devices": json::devices(&job.devices),
         "position": (job.state() == JobState::Waiting).then_some(job.position),
-        "why": waits.then_some(&job.why),
+        "why": (!job.why.is_empty() || waits).then_some(&job.why),
+        "suspended_unix_ms": job.suspended_unix_ms,
         "starts_unix_ms": job.starts_unix_ms,
         "reserved": job.reserved,
         "held_ms": (!waits).then_some(job.held_ms),

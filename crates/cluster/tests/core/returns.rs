@@ -100,6 +100,7 @@ fn an_agent_that_registers_hears_of_sessions_that_use_its_devices_already() {
         ends_in_ms: None,
         devices: vec![held],
         sessions: Vec::new(),
+        is_suspended: false,
     };
     for jobs in [vec![], vec![job]] {
         let mut bench = Bench::new();

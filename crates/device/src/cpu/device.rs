@@ -485,7 +485,7 @@ impl Device for CpuDevice {
     }
 
     fn beats(&self) -> Option<u64> {
-        Some(self.shared.control.header().beats.load(Ordering::Relaxed))
+        Some(self.shared.watched.beats(self.shared.control.header().beats.load(Ordering::Relaxed)))
     }
 
     fn give_up(&self) {

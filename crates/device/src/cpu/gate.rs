@@ -2,8 +2,10 @@
 
 use super::stream::{Shared, Stream};
 use crate::turn::{Activity, GatedDevice, TurnWords};
+use accord_types::SuspendRefusal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// The worker's gate. A region may overwrite its words, which affects the turns of its own session only: the agent takes
 /// back a turn that is not returned.
@@ -16,6 +18,28 @@ pub(crate) struct WorkerGate<F> {
 impl<F: Fn() -> Vec<Arc<Stream>> + Send + Sync> GatedDevice for WorkerGate<F> {
     fn words(&self) -> &TurnWords {
         &self.shared.control.header().turn
+    }
+
+    /// Stops the worker. Its memory is host memory already.
+    fn hold_work(&self) -> Result<(), SuspendRefusal> {
+        self.shared.watched.stop();
+        Ok(())
+    }
+
+    fn settle(&self, _until: Instant) -> Result<u64, SuspendRefusal> {
+        Ok(0)
+    }
+
+    fn save(&self) -> Result<(), SuspendRefusal> {
+        Ok(())
+    }
+
+    fn restore(&self) -> Result<(), SuspendRefusal> {
+        Ok(())
+    }
+
+    fn let_work(&self) {
+        self.shared.watched.go_on();
     }
 
     fn activity(&self) -> Activity {

@@ -62,15 +62,30 @@ impl Handle {
 
     /// Ends the process, without waiting for that.
     pub(crate) fn end(&self) {
+        self.send(libc::SIGKILL);
+    }
+
+    /// Stops the process, until [`Handle::go_on`].
+    pub(crate) fn stop(&self) {
+        self.send(libc::SIGSTOP);
+    }
+
+    /// Continues a stopped process.
+    pub(crate) fn go_on(&self) {
+        self.send(libc::SIGCONT);
+    }
+
+    /// Sends a signal, unless the process has ended.
+    fn send(&self, signal: libc::c_int) {
         match self.pid {
             // SAFETY: the descriptor names this process, and no other one.
             None => unsafe {
                 let none = std::ptr::null::<libc::siginfo_t>();
-                libc::syscall(libc::SYS_pidfd_send_signal, self.fd.as_raw_fd(), libc::SIGKILL, none, 0);
+                libc::syscall(libc::SYS_pidfd_send_signal, self.fd.as_raw_fd(), signal, none, 0);
             },
             // SAFETY: the process had not ended a moment ago, so that its number is not reused yet.
             Some(pid) if !self.has_ended_within(Some(Duration::ZERO)) => unsafe {
-                libc::kill(pid, libc::SIGKILL);
+                libc::kill(pid, signal);
             },
             Some(_) => {}
         }

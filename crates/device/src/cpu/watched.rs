@@ -6,6 +6,7 @@ use accord_types::liveness::{Liveness, Verdict};
 use accord_types::short_lock::ShortLock;
 use accord_types::{DeviceInfo, Error, ErrorCode, Result};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The time limit of the program's constructors in a worker.
@@ -20,18 +21,46 @@ pub(crate) struct Watched {
     name: String,
     begun: Instant,
     liveness: ShortLock<Liveness>,
+    /// Whether the worker is stopped because its job is suspended.
+    is_stopped: AtomicBool,
 }
 
 impl Watched {
     pub(crate) fn new(silence_limit: Option<SilenceLimit>, worker: Arc<Handle>, name: String) -> Self {
-        Self { silence_limit, worker, name, begun: Instant::now(), liveness: ShortLock::default() }
+        Self {
+            silence_limit,
+            worker,
+            name,
+            begun: Instant::now(),
+            liveness: ShortLock::default(),
+            is_stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Stops the worker. It is not expected to give signs of life until [`Watched::go_on`].
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        self.worker.stop();
+    }
+
+    /// Lets a stopped worker go on.
+    pub(crate) fn go_on(&self) {
+        self.worker.go_on();
+        self.is_stopped.store(false, Ordering::SeqCst);
+    }
+
+    /// Returns the worker's beats for a peer that watches it. While it is stopped, they grow with time.
+    pub(crate) fn beats(&self, beats: u64) -> u64 {
+        let is_stopped = self.is_stopped.load(Ordering::SeqCst);
+        if is_stopped { beats.wrapping_add(1 + self.begun.elapsed().as_secs()) } else { beats }
     }
 
     /// Checks the worker's liveness at intervals. Threads that wait for the worker call it. Returns `true` if it hangs.
     pub(crate) fn check_alive(&self, beats: u64) -> bool {
         let Some(silence_limit) = &self.silence_limit else { return false };
         let mut liveness = self.liveness.lock();
-        let verdict = liveness.check_alive(self.begun.elapsed(), beats, true, silence_limit.timeout);
+        let is_awaited = !self.is_stopped.load(Ordering::SeqCst);
+        let verdict = liveness.check_alive(self.begun.elapsed(), beats, is_awaited, silence_limit.timeout);
         drop(liveness);
         if let Verdict::Silent(silence) = verdict {
             (silence_limit.notify)(&format!("waiting for {}: no answer for {} s", self.name, silence.as_secs()));

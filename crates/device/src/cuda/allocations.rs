@@ -46,6 +46,11 @@ impl Allocations {
         Self { context, ipc, state: ShortLock::default() }
     }
 
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().allocations.is_empty()
+    }
+
     /// The context is current.
     pub(super) fn take(&self, len: u64) -> Result<DevicePtr, DriverError> {
         let mut start = 0;

@@ -21,6 +21,9 @@ pub(crate) trait DeviceStream: Send + Sync {
     /// Returns whether regions run or wait. The context is current.
     fn activity(&self) -> Activity;
 
+    /// Whether no operation is listed, or in the driver's stream. The context is current.
+    fn is_idle(&self) -> bool;
+
     /// Issues held-back copies. An error fails the stream, which reports it.
     fn flush_held_back(&self);
 

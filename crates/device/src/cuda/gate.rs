@@ -2,8 +2,9 @@
 
 use super::shared::Shared;
 use crate::turn::{Activity, GatedDevice, TurnWords};
+use accord_types::SuspendRefusal;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the driver is asked whether a region runs, while the turn has an end.
 const QUERY_INTERVAL: Duration = Duration::from_micros(200);
@@ -32,6 +33,28 @@ impl GatedDevice for LaunchGate {
             }
         }
         activity
+    }
+
+    fn hold_work(&self) -> Result<(), SuspendRefusal> {
+        self.shared.upgrade().map_or(Ok(()), |shared| shared.hold_work())
+    }
+
+    fn settle(&self, until: Instant) -> Result<u64, SuspendRefusal> {
+        self.shared.upgrade().map_or(Ok(0), |shared| shared.settle(until))
+    }
+
+    fn save(&self) -> Result<(), SuspendRefusal> {
+        self.shared.upgrade().map_or(Ok(()), |shared| shared.save_memory())
+    }
+
+    fn restore(&self) -> Result<(), SuspendRefusal> {
+        self.shared.upgrade().map_or(Ok(()), |shared| shared.restore_memory())
+    }
+
+    fn let_work(&self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.let_work();
+        }
     }
 
     fn query_interval(&self) -> Option<Duration> {

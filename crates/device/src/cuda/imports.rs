@@ -67,6 +67,11 @@ impl Imports {
         state.prune(&self.context);
     }
 
+    /// Whether nothing is imported.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().mirrors.is_empty()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Mirrors> {
         self.state.take()
     }

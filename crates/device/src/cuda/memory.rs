@@ -1,5 +1,7 @@
 //! A device's address range and the memory mapped there.
 
+mod saved;
+
 use super::allocations::Allocations;
 use super::context::Context;
 use super::driver::DriverError;
@@ -14,6 +16,7 @@ use cudarc::driver::sys::{
     CUmemLocation, CUmemLocationType, CUstream,
 };
 use rustix::io::{FdFlags, fcntl_setfd};
+use saved::SavedPieces;
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::{Arc, Weak};
@@ -43,6 +46,8 @@ pub(crate) struct Memory {
 struct MappedPieces {
     /// Pieces by their start.
     pieces: BTreeMap<u64, Piece>,
+    /// Pieces in host memory, while the work is suspended.
+    saved: SavedPieces,
     /// Other devices that may access all of the memory.
     peers: Vec<CUdevice>,
     /// Whether new pieces can be exported to other processes.
@@ -237,35 +242,18 @@ impl Memory {
         self.allocations.iter().for_each(Allocations::clear);
         let mut news = DroppedPieces::default();
         let mut state = self.lock();
+        let saved = std::mem::take(&mut state.saved);
         for (start, piece) in std::mem::take(&mut state.pieces) {
             news.append(&mut self.drop_piece(start, &piece, &state.exporters));
         }
         drop(state);
+        drop(saved);
         notify(news);
     }
 
     fn take(&self, at: u64, len: u64, state: &MappedPieces) -> Result<Piece, DriverError> {
-        let driver = self.context.driver;
-        let peers = &state.peers;
-        // SAFETY: all-zero is a valid value: no handles for other processes, no flags.
-        let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
-        properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.location = location(self.context.device);
-        if state.exportable {
-            properties.requestedHandleTypes = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-        }
-        properties.allocFlags.gpuDirectRDMACapable = u8::from(state.rdma);
-        let mut handle = 0;
-        // SAFETY: both are valid.
-        unsafe { driver.cuMemCreate(&raw mut handle, len as usize, &raw const properties, 0) }?;
+        let handle = self.make(at, len, state.exportable, state)?;
         let piece = Piece { id: next_id(), exportable: state.exportable, len, handle, idle: BTreeMap::new() };
-        // SAFETY: the range is reserved, and `map` has checked that no piece is mapped in it.
-        let mapped = unsafe { driver.cuMemMap(at, len as usize, 0, handle, 0) };
-        let allowed = mapped.and_then(|()| self.allow(at, len, &[self.context.device]));
-        if let Err(error) = allowed.and_then(|()| if peers.is_empty() { Ok(()) } else { self.allow(at, len, peers) }) {
-            self.drop_piece(at, &piece, &[]);
-            return Err(error);
-        }
         if let Some(scrubber) = &self.scrubber
             && let Err(error) = scrubber.clear(at, len)
         {
@@ -273,6 +261,42 @@ impl Memory {
             return Err(error);
         }
         Ok(piece)
+    }
+
+    /// Maps new memory of the driver.
+    fn make(
+        &self,
+        at: u64,
+        len: u64,
+        exportable: bool,
+        state: &MappedPieces,
+    ) -> Result<CUmemGenericAllocationHandle, DriverError> {
+        let driver = self.context.driver;
+        // SAFETY: all-zero is a valid value: no handles for other processes, no flags.
+        let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
+        properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location = location(self.context.device);
+        if exportable {
+            properties.requestedHandleTypes = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        }
+        properties.allocFlags.gpuDirectRDMACapable = u8::from(state.rdma);
+        let mut handle = 0;
+        // SAFETY: both are valid.
+        unsafe { driver.cuMemCreate(&raw mut handle, len as usize, &raw const properties, 0) }?;
+        // SAFETY: the range is reserved, and no piece is mapped in it.
+        let mapped = unsafe { driver.cuMemMap(at, len as usize, 0, handle, 0) };
+        let allowed = mapped.and_then(|()| self.allow(at, len, &[self.context.device]));
+        let peers = &state.peers;
+        let allowed = allowed.and_then(|()| if peers.is_empty() { Ok(()) } else { self.allow(at, len, peers) });
+        if let Err(error) = allowed {
+            // SAFETY: nothing uses the memory.
+            unsafe {
+                let _ = driver.cuMemUnmap(at, len as usize);
+                let _ = driver.cuMemRelease(handle);
+            }
+            return Err(error);
+        }
+        Ok(handle)
     }
 
     fn allow(&self, at: u64, len: u64, devices: &[CUdevice]) -> Result<(), DriverError> {

@@ -3,6 +3,7 @@
 use super::device::CudaDevice;
 use crate::device::NativeHandles;
 use accord_types::{DevicePtr, NativeRange, QueueId, Result, StreamId};
+use std::sync::atomic::Ordering;
 
 impl NativeHandles for CudaDevice {
     fn device(&self) -> i32 {
@@ -10,10 +11,12 @@ impl NativeHandles for CudaDevice {
     }
 
     fn context(&self) -> usize {
+        self.hand_out();
         self.shared.context.raw.expose_provenance()
     }
 
     fn expose_stream(&self, stream: StreamId) -> Result<usize> {
+        self.hand_out();
         let stream = Self::stream(self, stream)?;
         let _current = self.enter(stream)?;
         stream.synchronize(stream.last().0)?;
@@ -36,6 +39,15 @@ impl NativeHandles for CudaDevice {
     }
 
     fn adopt_stream(&self, queue: QueueId, raw: usize) -> Result<StreamId> {
+        self.hand_out();
         self.add_stream(queue, Some(std::ptr::with_exposed_provenance_mut(raw)))
+    }
+}
+
+impl CudaDevice {
+    /// Notes that the program may put work of its own in from now on. Waits while the work is suspended.
+    fn hand_out(&self) {
+        self.shared.handed_out.store(true, Ordering::SeqCst);
+        self.shared.await_work();
     }
 }

@@ -85,12 +85,14 @@ impl Device for CudaDevice {
 
     fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.shared.failure.check()?;
+        let _use = self.shared.memory_uses.begin()?;
         let _current = self.current()?;
         self.shared.memory.map(start, len).map_err(|error| self.with_free_memory(error, len))
     }
 
     fn allocate(&self, len: u64) -> Result<DevicePtr> {
         self.shared.failure.check()?;
+        let _use = self.shared.memory_uses.begin()?;
         let _current = self.current()?;
         self.shared.memory.allocate(len).map_err(|error| self.with_free_memory(error, len))
     }

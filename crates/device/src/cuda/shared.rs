@@ -5,6 +5,7 @@ use super::device_stream::DeviceStream;
 use super::driver::DriverError;
 use super::fence::Fence;
 use super::function::Function;
+use super::held_work::HeldWork;
 use super::imports::Imports;
 use super::loss;
 use super::memory::Memory;
@@ -52,6 +53,12 @@ pub(crate) struct Shared {
     pub(crate) company: Option<fn() -> bool>,
     /// The gate of launches, if the device is shared by turns.
     pub(crate) turn: Option<Arc<TurnWords>>,
+    /// Holds callers back while the work is suspended.
+    pub(crate) held_work: HeldWork,
+    /// Whether the program has a stream or the context, so that its own work can't be held back.
+    pub(crate) handed_out: AtomicBool,
+    /// The processors near the device.
+    pub(crate) numa: NumaAffinity,
     /// Whether a region may print: the driver passes text on when it waits, not when it is queried.
     pub(crate) prints: AtomicBool,
     pub(crate) context: Arc<Context>,
@@ -94,6 +101,9 @@ impl Shared {
             streams_holding: AtomicU32::new(0),
             company,
             turn,
+            held_work: HeldWork::default(),
+            handed_out: AtomicBool::new(false),
+            numa,
             prints: AtomicBool::new(false),
             context,
         })

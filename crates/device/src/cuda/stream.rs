@@ -158,18 +158,31 @@ impl Stream {
         Ok(())
     }
 
-    /// Locks the state, to enqueue an operation.
+    /// Locks the state, to enqueue an operation. Blocks while the work is suspended.
     ///
     /// # Errors
     /// Returns an error if the device or stream has failed, or was shut down, so that its memory is about to be freed.
     pub(crate) fn lock_to_put(&self) -> Result<MutexGuard<'_, StreamProgress>> {
+        loop {
+            if let Some(state) = self.lock_unless_held()? {
+                return Ok(state);
+            }
+            self.shared.await_work();
+        }
+    }
+
+    /// Locks as [`Stream::lock_to_put`], but returns `None` while the work is suspended.
+    pub(crate) fn lock_unless_held(&self) -> Result<Option<MutexGuard<'_, StreamProgress>>> {
         self.check()?;
         let state = self.lock();
+        if self.shared.held_work.is_held() {
+            return Ok(None);
+        }
         match state.core.failure() {
             _ if state.core.is_closing() => Err(shut_down()),
             // Another thread has failed it since the check.
             Some(error) => Err(error.clone()),
-            None => Ok(state),
+            None => Ok(Some(state)),
         }
     }
 
@@ -536,6 +549,10 @@ impl DeviceStream for Stream {
 
     fn activity(&self) -> Activity {
         self.region_activity()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_busy() == Some(false)
     }
 
     fn flush_held_back(&self) {

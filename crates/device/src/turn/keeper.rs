@@ -1,6 +1,7 @@
 //! The thread that keeps a device's turn: it asks the agent for one when a region waits, and returns it.
 
 use super::words::{Gate, TurnWords};
+use accord_types::SuspendRefusal;
 use accord_types::short_lock::ShortLock;
 use accord_types::threads;
 use std::io;
@@ -47,6 +48,34 @@ pub(crate) trait GatedDevice: Send + Sync {
     fn words(&self) -> &TurnWords;
 
     fn activity(&self) -> Activity;
+
+    /// Holds all work back that callers put in from now on, until [`GatedDevice::let_work`].
+    ///
+    /// # Errors
+    /// Returns the reason if that is impossible.
+    fn hold_work(&self) -> Result<(), SuspendRefusal>;
+
+    /// Waits for the end of the work that was put in before [`GatedDevice::hold_work`]. Returns the bytes of host memory that
+    /// [`GatedDevice::save`] takes.
+    ///
+    /// # Errors
+    /// Returns the reason if it does not end in time, or the memory can't leave the device.
+    fn settle(&self, until: Instant) -> Result<u64, SuspendRefusal>;
+
+    /// Moves the device's memory to host memory.
+    ///
+    /// # Errors
+    /// Returns the reason if that is impossible. The memory is as before then.
+    fn save(&self) -> Result<(), SuspendRefusal>;
+
+    /// Brings the device's memory back to its addresses.
+    ///
+    /// # Errors
+    /// Returns the reason if that is impossible. The memory is in host memory then.
+    fn restore(&self) -> Result<(), SuspendRefusal>;
+
+    /// Lets callers put work in again.
+    fn let_work(&self);
 
     /// Returns how often [`GatedDevice::activity`] must be asked, if the device does not ring the doorbell. Its driver then has
     /// launches that can't be held back any more.
@@ -173,6 +202,11 @@ impl TurnKeeper {
         // The thread may still be joining at the agent.
         self.device.words().set(Gate::Open);
         self.device.words().ring();
+    }
+
+    /// Returns the device, unless it has stopped.
+    pub(super) fn suspendable(&self) -> Option<&dyn GatedDevice> {
+        (!self.has_ended()).then_some(&*self.device)
     }
 
     /// Whether the keeper's device has stopped.
@@ -313,6 +347,24 @@ mod tests {
         fn words(&self) -> &TurnWords {
             &self.words
         }
+
+        fn hold_work(&self) -> Result<(), SuspendRefusal> {
+            Ok(())
+        }
+
+        fn settle(&self, _until: Instant) -> Result<u64, SuspendRefusal> {
+            Ok(0)
+        }
+
+        fn save(&self) -> Result<(), SuspendRefusal> {
+            Ok(())
+        }
+
+        fn restore(&self) -> Result<(), SuspendRefusal> {
+            Ok(())
+        }
+
+        fn let_work(&self) {}
 
         fn activity(&self) -> Activity {
             match (self.runs.load(Ordering::SeqCst), self.ready.load(Ordering::SeqCst)) {

@@ -5,8 +5,10 @@
 //! [`TurnWords`]. Threads that launch regions read the gate, and nothing else while it is open.
 
 mod keeper;
+mod suspension;
 mod words;
 
 pub(crate) use keeper::{Activity, GatedDevice};
 pub use keeper::{TurnAgent, TurnKeeper};
+pub use suspension::{resume, suspend};
 pub(crate) use words::TurnWords;

@@ -149,7 +149,9 @@ impl Ledger {
                     self.ended(clock, *job, cause);
                     changed.insert(*job);
                 }
-                Effect::DevicesLost { job, .. } => drop(changed.insert(*job)),
+                Effect::DevicesLost { job, .. } | Effect::Suspended { job } | Effect::DevicesHeldAgain { job } => {
+                    changed.insert(*job);
+                }
                 _ => {}
             }
         }

@@ -170,6 +170,9 @@ impl Scheduler {
             long: false,
             planned_end: Millis::NEVER,
             sessions: 0,
+            suspension: None,
+            suspension_refused: None,
+            stood_still_ms: 0,
         };
         effects.push(Effect::Queued { job: id });
         if self.waiting == 0

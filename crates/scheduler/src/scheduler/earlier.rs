@@ -1,6 +1,6 @@
 //! Jobs of an earlier scheduler, which keep their devices until they end.
 
-use super::quarantine::charges;
+use super::quarantine::is_charged;
 use super::{Scheduler, Timer};
 use crate::amount::{Amount, WHOLE};
 use crate::class::ClassFilter;
@@ -11,18 +11,29 @@ use crate::job::{Grant, Job};
 use crate::phase::{Hold, Phase};
 use crate::pool::{Holder, HostResources, Spot};
 use crate::request::{Part, Request, Take};
+use crate::suspension::{Suspension, SuspensionStage};
 use crate::time::Millis;
+use accord_types::DeviceId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Scheduler {
-    /// Adopts a job with the devices that it holds, unless other jobs hold them already.
+    /// Adopts a job with the devices that it holds, unless other jobs hold them already. A suspended job holds none.
     pub(super) fn adopt(&mut self, earlier: EarlierJob) {
+        let known = self.jobs.get(&earlier.id);
+        let has = |device: DeviceId| {
+            known.is_some_and(|job| job.grants.iter().any(|grant| grant.device == device && grant.hold != Hold::Freed))
+        };
+        let is_suspended = match known {
+            Some(_) => self.stage_of(earlier.id).is_some_and(SuspensionStage::is_without_devices),
+            None => earlier.is_suspended,
+        };
         let spots: Vec<(Spot, LeasedDevice)> = earlier
             .devices
             .iter()
+            .filter(|leased| !has(leased.device))
             .filter_map(|leased| Some((self.pool.spot(leased.device)?, *leased)))
-            .filter(|(spot, leased)| self.has_space(*spot, leased))
+            .filter(|(spot, leased)| is_suspended || self.has_space(*spot, leased))
             .collect();
         if spots.is_empty() {
             return;
@@ -35,8 +46,10 @@ impl Scheduler {
                 end => self.ends.insert((end, job.id)),
             };
             self.accounts.count(job.account, 1, 0);
-            self.timers.insert((job.ends, Timer::Lease(job.id)));
-            self.timers.insert((job.warned, Timer::Warn(job.id)));
+            if job.suspension.is_none() {
+                self.timers.insert((job.ends, Timer::Lease(job.id)));
+                self.timers.insert((job.warned, Timer::Warn(job.id)));
+            }
             self.last_job = self.last_job.max(job.id.0);
             self.jobs.insert(job.id, job);
         }
@@ -49,11 +62,13 @@ impl Scheduler {
             let milli = u64::from(crate::arithmetic::charge(amount, exclusive, of));
             let host_memory = host_memory_of(of, if exclusive { Take::Exclusive } else { Take::Shared(amount) });
             let host_resources = HostResources { memory: host_memory, cores: 0 };
-            self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends, host_resources });
-            let hold = Hold::Held;
+            let hold = if is_suspended { Hold::Suspended } else { Hold::Held };
+            if hold.is_hold() {
+                self.pool.hold(spot, Holder { job: earlier.id, amount, exclusive, long, ends, host_resources });
+            }
             let grant =
                 Grant { device, spot, class, amount, exclusive, milli, charged: milli, cores: 0, host_memory, hold };
-            if charges(&self.quarantined, device) {
+            if is_charged(&self.quarantined, &grant) {
                 self.accounts.hold(self.now, account, grant.holding(long), true);
             }
             nodes.insert(spot.node);
@@ -63,11 +78,14 @@ impl Scheduler {
             self.pool.refresh(self.now, node);
             self.pool.touch_claims(node);
         }
+        if is_suspended {
+            self.without_devices.insert(earlier.id);
+        }
         self.touch(account);
     }
 
     /// Whether a device has this much that no job holds.
-    fn has_space(&self, spot: Spot, leased: &LeasedDevice) -> bool {
+    pub(super) fn has_space(&self, spot: Spot, leased: &LeasedDevice) -> bool {
         let device = &self.pool.node(spot.node).devices[spot.device as usize];
         let mut sum = leased.amount;
         for holder in &device.holders {
@@ -89,7 +107,9 @@ impl Scheduler {
         let key = self.shape_key(account, None, &request, earlier.limit_ms);
         let shape = self.shapes.of(&key, &self.pool);
         self.shapes.leave(shape);
-        let ends = self.now.plus(earlier.limit_ms.unwrap_or(self.policy.quantum()));
+        let left_ms = earlier.limit_ms.unwrap_or(self.policy.quantum());
+        let ends = if earlier.is_suspended { Millis::NEVER } else { self.now.plus(left_ms) };
+        let suspension = earlier.is_suspended.then(|| Suspension::earlier(self.now, left_ms));
         Job {
             id: earlier.id,
             user: earlier.user.clone(),
@@ -119,6 +139,9 @@ impl Scheduler {
             long: false,
             planned_end: earlier.limit_ms.map_or(Millis::NEVER, |_| ends),
             sessions: 0,
+            suspension,
+            suspension_refused: None,
+            stood_still_ms: 0,
         }
     }
 }
@@ -154,6 +177,7 @@ mod tests {
             account: "site".to_owned(),
             devices: vec![LeasedDevice { device, amount: Amount { milli: 1_000, memory: 1 << 30 }, exclusive: true }],
             limit_ms: Some(60_000),
+            is_suspended: false,
         }
     }
 

@@ -1,12 +1,14 @@
 //! Invariants of the scheduler, checked after each step.
 
-use super::Scheduler;
 use super::quarantine::is_charged;
+use super::{Scheduler, Timer};
 use crate::amount::{Amount, WHOLE};
 use crate::ids::{AccountId, JobId};
+use crate::job::Job;
 use crate::phase::Rank;
 use crate::phase::{Hold, Phase};
 use crate::pool::Spot;
+use crate::suspension::SuspensionStage;
 use std::collections::BTreeSet;
 
 impl Scheduler {
@@ -17,7 +19,7 @@ impl Scheduler {
     pub fn check_invariants(&self) -> Result<(), String> {
         let mut held: BTreeSet<(Spot, JobId)> = BTreeSet::new();
         for job in self.jobs.values() {
-            for grant in job.grants.iter().filter(|grant| grant.hold != Hold::Freed) {
+            for grant in job.grants.iter().filter(|grant| grant.hold.is_hold()) {
                 held.insert((grant.spot, job.id));
             }
             if job.phase != Phase::Waiting && job.long != job.is_long(self.policy.quantum()) {
@@ -25,11 +27,14 @@ impl Scheduler {
             }
             match job.phase {
                 Phase::Waiting if !job.grants.is_empty() => return Err(format!("job {} waits with devices", job.id)),
-                Phase::Running if job.grants.iter().all(|grant| grant.hold != Hold::Held) => {
+                Phase::Running
+                    if job.grants.iter().all(|grant| !matches!(grant.hold, Hold::Held | Hold::Suspended)) =>
+                {
                     return Err(format!("job {} runs without devices", job.id));
                 }
                 _ => {}
             }
+            self.check_suspension(job)?;
         }
         let mut holders = 0;
         for (at, node) in (0..).zip(&self.pool.nodes) {
@@ -54,7 +59,7 @@ impl Scheduler {
                 }
             }
             for grant in self.jobs.values().flat_map(|job| &job.grants) {
-                if grant.spot.node == at && grant.hold != Hold::Freed {
+                if grant.spot.node == at && grant.hold.is_hold() {
                     (cores, memory) = (cores + grant.cores, memory + grant.host_memory);
                 }
             }
@@ -70,6 +75,29 @@ impl Scheduler {
         }
         self.check_accounts()?;
         self.check_reserved_starts_made()
+    }
+
+    fn check_suspension(&self, job: &Job) -> Result<(), String> {
+        let has = |hold| job.grants.iter().any(|grant| grant.hold == hold);
+        let stage = job.suspension.as_ref().map(|suspension| suspension.stage);
+        let is_parted = stage.is_some_and(SuspensionStage::is_without_devices);
+        let is_running = job.phase == Phase::Running;
+        if stage.is_some() && !is_running
+            || is_running && (is_parted != has(Hold::Suspended) || is_parted && has(Hold::Held))
+        {
+            return Err(format!("job {} is {:?} in stage {stage:?}, which its devices are not", job.id, job.phase));
+        }
+        if has(Hold::Suspended) != self.without_devices.contains(&job.id) {
+            return Err(format!("job {} counts as suspended, or does not, wrongly", job.id));
+        }
+        if (stage == Some(SuspensionStage::Waiting)) != self.resuming.contains(&job.id) {
+            return Err(format!("job {} counts as waiting to be resumed, or does not, wrongly", job.id));
+        }
+        let has_timer = self.timers.contains(&(job.ends, Timer::Lease(job.id)));
+        if is_running && stage.is_some() == has_timer {
+            return Err(format!("job {} in stage {stage:?} has an end: {has_timer}", job.id));
+        }
+        Ok(())
     }
 
     fn check_accounts(&self) -> Result<(), String> {

@@ -178,12 +178,15 @@ impl Scheduler {
                 }
             }
             Phase::Running => {
-                let ends = job.started.plus(limit_ms).max(self.now);
+                let ends = job.started.plus(limit_ms).plus(job.stood_still_ms);
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.limit_ms = Some(limit_ms);
                 }
                 self.note_long(id);
-                self.move_end(id, ends, effects);
+                match self.jobs.get_mut(&id).and_then(|job| job.suspension.as_mut()) {
+                    Some(suspension) => suspension.left_ms = ends.since(suspension.since),
+                    None => self.move_end(id, ends.max(self.now), effects),
+                }
             }
             Phase::Releasing => {}
         }
@@ -237,6 +240,7 @@ impl Scheduler {
     pub(super) fn end(&mut self, id: JobId, cause: EndCause, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.phase = Phase::Releasing;
+        let was_suspended = job.suspension.is_some();
         self.timers.remove(&(job.ends, Timer::Lease(id)));
         self.timers.remove(&(job.warned, Timer::Warn(id)));
         effects.push(Effect::Ended { job: id, cause });
@@ -246,8 +250,14 @@ impl Scheduler {
                 grant.hold = Hold::Releasing;
                 nodes.insert(grant.device.node);
             }
+            if grant.hold == Hold::Suspended {
+                nodes.insert(grant.device.node);
+            }
         }
         let account = job.account;
+        if was_suspended {
+            self.end_suspension(id);
+        }
         effects.extend(nodes.into_iter().map(|node| Effect::Release { job: id, node }));
         self.accounts.count(account, -1, 0);
         self.set_planned_end(id, self.now.plus(crate::time::RELEASE_EXPECTED_MS));
@@ -257,7 +267,7 @@ impl Scheduler {
 
     /// Frees a job's devices on a node whose agent has confirmed the end.
     pub(super) fn released(&mut self, id: JobId, node: NodeId) {
-        let is_over = |hold: Hold| matches!(hold, Hold::Releasing | Hold::Lost);
+        let is_over = |hold: Hold| matches!(hold, Hold::Releasing | Hold::Lost | Hold::Suspended);
         self.change_grants(id, node, |_, hold| if is_over(hold) { Hold::Freed } else { hold });
         self.forget_if_free(id);
     }
@@ -277,7 +287,7 @@ impl Scheduler {
             if was_charged && !is_charged(&self.quarantined, grant) {
                 self.accounts.hold(self.now, account, grant.holding(long), false);
             }
-            if new == Hold::Freed {
+            if old.is_hold() && !new.is_hold() {
                 self.pool.free(grant.spot, id, grant.cores, grant.host_memory);
             }
         }
@@ -287,6 +297,7 @@ impl Scheduler {
             }
             self.pool.refresh(self.now, at);
             self.touch(account);
+            self.note_parted(id);
         }
     }
 
@@ -297,6 +308,7 @@ impl Scheduler {
             && let Some(job) = self.jobs.remove(&id)
         {
             self.ends.remove(&(job.planned_end, id));
+            self.without_devices.remove(&id);
         }
     }
 

@@ -20,6 +20,7 @@ mod reservations;
 mod reserved;
 mod reserved_starts;
 mod saving;
+mod suspending;
 mod timers;
 mod view;
 mod waiting_order;
@@ -131,6 +132,10 @@ pub struct Scheduler {
     away: BTreeMap<String, (accord_types::DeviceId, Quarantine)>,
     /// Devices that others than jobs use.
     used: BTreeSet<accord_types::DeviceId>,
+    /// Jobs with memory of devices that they do not hold, because they are or were suspended.
+    without_devices: BTreeSet<JobId>,
+    /// Suspended jobs that wait for their devices, to be resumed.
+    resuming: BTreeSet<JobId>,
     /// Whether drains, reservations, quarantine or pause have changed since they were saved.
     site_changed: bool,
     /// Jobs whose hold on a node's devices has changed since it was saved; `None` if changes are not noted.
@@ -178,6 +183,8 @@ impl Scheduler {
             quarantined: BTreeMap::new(),
             away: BTreeMap::new(),
             used: BTreeSet::new(),
+            without_devices: BTreeSet::new(),
+            resuming: BTreeSet::new(),
             site_changed: false,
             changed_holds: None,
         }
@@ -203,6 +210,10 @@ impl Scheduler {
             Input::Hold { job, held } => self.hold(job, held, effects),
             Input::ToFront { job, by } => self.put_first(job, &by, effects),
             Input::SetLimit { job, limit_ms, by } => self.set_limit(job, limit_ms, &by, effects),
+            Input::Suspend { job, by, reason } => self.suspend(job, by, reason, effects),
+            Input::Suspended { job, node, outcome } => self.suspended(job, node, outcome, effects),
+            Input::Resume { job, by } => self.resume(job, &by, effects),
+            Input::Resumed { job, node, outcome } => self.resumed(job, node, outcome, effects),
             Input::Connected { job, connected } => self.connected(job, connected),
             Input::SessionOpened { job, .. } => self.count_session(job, true),
             Input::SessionClosed { job, .. } => self.count_session(job, false),

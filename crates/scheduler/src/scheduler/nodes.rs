@@ -42,12 +42,15 @@ impl Scheduler {
 
     /// Applies earlier drains, quarantines and uses to new devices.
     fn adorn_devices(&mut self, at: u32) {
+        let resuming = self.resuming.iter().filter_map(|id| self.jobs.get(id));
+        let awaited: BTreeSet<DeviceId> =
+            resuming.flat_map(|job| job.grants.iter().map(|grant| grant.device)).collect();
         let (quarantined, used) = (&self.quarantined, &self.used);
         let node = &mut self.pool.nodes[at as usize];
         for device in &mut node.devices {
             let id = DeviceId { node: node.id, ordinal: device.ordinal };
             device.drained = self.drains.get(&DrainTarget::Device(id)).map(|drain| drain.by_time);
-            device.faulty = quarantined.contains_key(&id) || used.contains(&id);
+            device.faulty = quarantined.contains_key(&id) || used.contains(&id) || awaited.contains(&id);
         }
         self.reserve_devices_of(at);
     }
@@ -69,20 +72,26 @@ impl Scheduler {
 
     /// Takes devices of a node from their jobs. A running job without any device left ends.
     fn lose_devices(&mut self, id: NodeId, which: impl Fn(DeviceId) -> bool, to: Hold, effects: &mut Vec<Effect>) {
-        for job in self.holders_on(id) {
+        let suspended: Vec<JobId> = self.suspended_on(id).collect();
+        for job in self.holders_on(id).into_iter().chain(suspended).collect::<BTreeSet<_>>() {
             let running = self.jobs.get(&job).is_some_and(|job| job.phase == Phase::Running);
-            let in_use = |hold: Hold| matches!(hold, Hold::Held);
+            let in_use = |hold: Hold| matches!(hold, Hold::Held | Hold::Suspended);
+            // An agent that is silent has the memory of suspended jobs still.
+            let stays = |hold: Hold| hold == Hold::Suspended && to == Hold::Lost;
             let held: Vec<DeviceId> = self.jobs.get(&job).map_or_else(Vec::new, |job| {
                 let there = job.grants.iter().filter(|grant| grant.device.node == id && which(grant.device));
-                there.filter(|grant| in_use(grant.hold)).map(|grant| grant.device).collect()
+                there.filter(|grant| in_use(grant.hold) && !stays(grant.hold)).map(|grant| grant.device).collect()
             });
-            self.change_grants(job, id, |device, hold| if which(device) { to } else { hold });
+            self.change_grants(job, id, |device, hold| if which(device) && !stays(hold) { to } else { hold });
             if running && !held.is_empty() {
-                effects.push(Effect::DevicesLost { job, devices: held });
+                effects.push(Effect::DevicesLost { job, devices: held.clone() });
             }
             let alive = self.jobs.get(&job).is_some_and(|job| job.grants.iter().any(|grant| in_use(grant.hold)));
             if running && !alive {
                 self.end(job, EndCause::Lost, effects);
+            }
+            if running && !held.is_empty() {
+                self.lost_while_suspending(job, id, effects);
             }
             self.forget_if_free(job);
         }

@@ -49,6 +49,7 @@ impl Scheduler {
                 self.reserve_starts(effects);
                 self.check_reserved_starts();
             }
+            self.resume_waiting(effects);
             self.start_all(effects);
             self.reserve_starts(effects);
             let grown = self.pool.index.iter().any(|index| index.grown > self.passed);

@@ -195,10 +195,11 @@ impl Scheduler {
 
     /// Whether the device itself prevents any start.
     pub(super) fn is_out_of_service(&self, device: DeviceId) -> bool {
-        self.quarantined.contains_key(&device) || self.used.contains(&device)
+        self.quarantined.contains_key(&device) || self.used.contains(&device) || self.is_awaited(device)
     }
 
-    fn check_health(&mut self, device: DeviceId) {
+    /// Notes whether anything prevents starts on a device.
+    pub(super) fn check_health(&mut self, device: DeviceId) {
         let faulty = self.is_out_of_service(device);
         if let Some(spot) = self.pool.spot(device) {
             self.pool.device_mut(spot).faulty = faulty;

@@ -15,6 +15,7 @@ use crate::saved::{
     SavedAccount, SavedClass, SavedCounters, SavedDrain, SavedGrant, SavedHolds, SavedJob, SavedQuarantine,
     SavedReservation, SavedScheduler, SavedSite, SavedTarget,
 };
+use crate::suspension::SuspensionStage;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 use std::collections::BTreeSet;
@@ -106,6 +107,8 @@ impl Scheduler {
                 .reserved_start
                 .as_ref()
                 .and_then(|reserved_start| self.saved_reserved_start(job, reserved_start)),
+            suspension: job.suspension.as_ref().map(Into::into),
+            stood_still_ms: job.stood_still_ms,
         })
     }
 
@@ -298,7 +301,7 @@ impl Scheduler {
                 }
             };
             let (amount, exclusive) = (Amount { milli: saved.share, memory: saved.memory }, saved.exclusive);
-            if saved.hold != Hold::Freed {
+            if saved.hold.is_hold() {
                 let host_resources = HostResources { memory: saved.host_memory, cores: saved.cores };
                 let (long, ends) = (job.long, job.planned_end);
                 self.pool.hold(spot, Holder { job: job.id, amount, exclusive, long, ends, host_resources });
@@ -327,15 +330,25 @@ impl Scheduler {
         };
         if job.phase == Phase::Running {
             self.accounts.count(job.account, 1, 0);
-            self.timers.insert((job.ends, Timer::Lease(job.id)));
-            if job.ending.is_none() {
+            if job.suspension.is_none() {
+                self.timers.insert((job.ends, Timer::Lease(job.id)));
+            }
+            if job.suspension.is_none() && job.ending.is_none() {
                 self.timers.insert((job.warned, Timer::Warn(job.id)));
             }
         }
-        self.jobs.insert(job.id, job);
+        let id = job.id;
+        if job.grants.iter().any(|grant| grant.hold == Hold::Suspended) {
+            self.without_devices.insert(id);
+        }
+        if job.suspension.as_ref().is_some_and(|suspension| suspension.stage == SuspensionStage::Waiting) {
+            self.resuming.insert(id);
+        }
+        self.jobs.insert(id, job);
         for node in nodes {
             self.pool.refresh(self.now, node);
         }
+        self.mark_awaited(id);
         Ok(())
     }
 
@@ -377,6 +390,9 @@ impl Scheduler {
             long: false,
             planned_end: Millis(saved.planned_end),
             sessions: 0,
+            suspension: saved.suspension.map(Into::into),
+            suspension_refused: None,
+            stood_still_ms: saved.stood_still_ms,
         })
     }
 }

@@ -234,7 +234,7 @@ impl Scheduler {
                     DeviceState::Lost
                 } else if self.quarantined.contains_key(&id) {
                     DeviceState::Quarantined
-                } else if device.faulty {
+                } else if self.used.contains(&id) {
                     DeviceState::Used
                 } else if device.holders.is_empty() {
                     if is_drained { DeviceState::Drained } else { DeviceState::Free }

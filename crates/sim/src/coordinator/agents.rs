@@ -138,6 +138,7 @@ impl World {
                     state.closed.extend(of_job);
                     rules.release(job, &mut ends);
                 }
+                AgentOrder::Suspend(job, suspend) => rules.order_suspension(job, suspend),
                 AgentOrder::NodeLost(id, name) => {
                     let is_of_world = state.job.is_some_and(|job| self.jobs[job].nodes.contains(&id));
                     rules.node_lost(&name, is_of_world);
@@ -228,6 +229,9 @@ impl World {
                         AgentReport::Ended(session, why) => Input::ExecutorEnded { link, session, why },
                         AgentReport::Leaving => Input::Leaving { link },
                         AgentReport::JobReleased(job) => Input::JobReleased { link, job },
+                        AgentReport::JobSuspended(job, suspend, outcome) => {
+                            Input::JobSuspended { link, job, suspend, outcome }
+                        }
                         AgentReport::EpilogFailed(job, why) => Input::EpilogFailed { link, job, why },
                         AgentReport::Tested(ordinal, number, verdict) => {
                             Input::DeviceTested { link, ordinal, number, verdict }
@@ -241,6 +245,12 @@ impl World {
                     self.send(link, input);
                 }
                 Effect::EndProcess(..) => return Err("no program drives devices itself".to_owned()),
+                // A suspension takes no time here.
+                Effect::Suspend(job, _) => {
+                    if let Some(rules) = &mut self.agents[agent].rules {
+                        rules.suspension_ended(time, job, Ok(()));
+                    }
+                }
                 Effect::RunScript(..) => return Err("the site has no scripts".to_owned()),
                 Effect::Measure => {
                     if let Some(rules) = &mut self.agents[agent].rules {

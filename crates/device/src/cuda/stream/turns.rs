@@ -30,13 +30,13 @@ impl Stream {
         if self.may_launch(&state) { self.put_now(state, now) } else { self.push(state, later()) }
     }
 
-    /// Puts as [`Stream::put_launch`], but returns without effect if the list is full: a caller that holds locks must not block.
+    /// Puts as [`Stream::put_launch`], but returns without effect if the list is full or the work is suspended: a caller that holds locks must not block.
     pub(crate) fn try_put_launch(
         self: &Arc<Self>,
         now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
         later: impl FnOnce() -> Op,
     ) -> accord_types::Result<Option<Seq>> {
-        let mut state = self.lock_to_put()?;
+        let Some(mut state) = self.lock_unless_held()? else { return Ok(None) };
         self.flush(&mut state)?;
         if self.may_launch(&state) {
             return self.put_now(state, now).map(Some);

@@ -1,0 +1,57 @@
+//! Suspends the work of a process on its devices: all of them, or none.
+
+use super::keeper::{GatedDevice, TurnKeeper};
+use accord_types::SuspendRefusal;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The longest wait for regions and copies that were put in before.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Holds the work of devices back, and moves their memory to at most `room` bytes of host memory. Returns the bytes that it takes.
+///
+/// # Errors
+/// Returns the reason if one of the devices refuses. All of them go on as before then.
+pub fn suspend(keepers: &[Arc<TurnKeeper>], room: u64) -> Result<u64, SuspendRefusal> {
+    let devices: Vec<&dyn GatedDevice> = keepers.iter().filter_map(|keeper| keeper.suspendable()).collect();
+    let suspended = hold(&devices, room);
+    if suspended.is_err() {
+        devices.iter().for_each(|device| device.let_work());
+    }
+    suspended
+}
+
+fn hold(devices: &[&dyn GatedDevice], room: u64) -> Result<u64, SuspendRefusal> {
+    // A device may wait for another one of the process.
+    devices.iter().try_for_each(|device| device.hold_work())?;
+    let until = Instant::now() + SETTLE_TIMEOUT;
+    let needed = devices.iter().try_fold(0u64, |sum, device| Ok(sum.saturating_add(device.settle(until)?)))?;
+    if needed > room {
+        return Err(SuspendRefusal::HostMemory { needed, left: room });
+    }
+    for (at, device) in devices.iter().enumerate() {
+        if let Err(error) = device.save() {
+            // Nothing else has had the memory's place for long.
+            devices[..at].iter().try_for_each(|saved| saved.restore())?;
+            return Err(error);
+        }
+    }
+    Ok(needed)
+}
+
+/// Brings the memory of suspended devices back, and lets their work go on.
+///
+/// # Errors
+/// Returns the reason if one of the devices refuses. All of them stay suspended then.
+pub fn resume(keepers: &[Arc<TurnKeeper>]) -> Result<(), SuspendRefusal> {
+    let devices: Vec<&dyn GatedDevice> = keepers.iter().filter_map(|keeper| keeper.suspendable()).collect();
+    for (at, device) in devices.iter().enumerate() {
+        if let Err(error) = device.restore() {
+            // Their host memory was just freed.
+            devices[..at].iter().try_for_each(|restored| restored.save())?;
+            return Err(error);
+        }
+    }
+    devices.iter().for_each(|device| device.let_work());
+    Ok(())
+}
