@@ -3,6 +3,7 @@
 use accord_device::{TurnAgent, TurnKeeper};
 use accord_fabric::transport::SharedLane;
 use accord_fabric::turn_messages::{TurnChannel, TurnRequest};
+use accord_types::NextTurn;
 use accord_types::short_lock::ShortLock;
 use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 /// The agent, over a lane. If it ends, all regions run.
 pub struct TurnLane {
     channel: TurnChannel,
-    /// Held while a device joins or leaves, whose messages are in the order of the changes.
+    /// Held while a device joins or leaves, whose messages are in the order of the changes, and at the lane's end.
     membership: TurnLock<()>,
     keepers: ShortLock<Keepers>,
 }
@@ -26,6 +27,14 @@ struct Keepers {
     has_ended: bool,
 }
 
+/// What a lane leaves at its end.
+pub struct EndedTurns {
+    /// Ordinals and keepers of the devices that were joined.
+    pub keepers: Vec<(u32, Arc<TurnKeeper>)>,
+    /// Whether the agent has given a turn: it gives none, and closes the lane, if the session shares no device.
+    pub gave_turns: bool,
+}
+
 /// The keeper of a device that has joined.
 struct Joined {
     /// The number of its join, which the agent's messages name: those for an earlier keeper of the device may still arrive.
@@ -34,15 +43,19 @@ struct Joined {
 }
 
 impl TurnLane {
-    /// Starts the thread that reads the lane.
+    /// Starts the thread that reads the lane. It calls `on_end` at the lane's end.
     ///
     /// # Errors
     /// Returns the system's error if there is no thread.
-    pub fn start(lane: SharedLane) -> io::Result<Arc<Self>> {
+    pub fn start(lane: SharedLane, on_end: impl FnOnce(EndedTurns) + Send + 'static) -> io::Result<Arc<Self>> {
         let (membership, keepers) = (TurnLock::default(), ShortLock::default());
         let this = Arc::new(Self { channel: TurnChannel::new(lane), membership, keepers });
         let reader = this.clone();
-        threads::spawn("accord-turns", move || reader.read())?;
+        threads::spawn("accord-turns", move || {
+            let ended = reader.read();
+            drop(reader);
+            on_end(ended);
+        })?;
         Ok(this)
     }
 
@@ -51,8 +64,11 @@ impl TurnLane {
         self.keepers.lock().has_ended
     }
 
-    fn read(&self) {
+    /// Reads to the lane's end, and releases the keepers of the devices that are joined.
+    fn read(&self) -> EndedTurns {
+        let mut gave_turns = false;
         while let Ok(hold) = self.channel.receive_hold() {
+            gave_turns = true;
             let keepers = self.keepers.lock();
             let joined = keepers.by_ordinal.get(&hold.ordinal).filter(|joined| joined.number == hold.join);
             let keeper = joined.map(|joined| joined.keeper.clone());
@@ -61,11 +77,15 @@ impl TurnLane {
                 keeper.hold(hold.turn, hold.limit);
             }
         }
+        // A device that joins meanwhile is released, too.
+        let _one = self.membership.take();
         let mut keepers = self.keepers.lock();
         keepers.has_ended = true;
         let released = std::mem::take(&mut keepers.by_ordinal);
         drop(keepers);
-        released.into_values().for_each(|joined| joined.keeper.release());
+        released.values().for_each(|joined| joined.keeper.release());
+        let keepers = released.into_iter().map(|(ordinal, joined)| (ordinal, joined.keeper)).collect();
+        EndedTurns { keepers, gave_turns }
     }
 
     fn send(&self, request: TurnRequest) {
@@ -91,14 +111,16 @@ impl TurnAgent for TurnLane {
         keepers.by_ordinal.insert(ordinal, Joined { number, keeper: keeper.clone() });
         drop(keepers);
         self.send(TurnRequest::Join { ordinal, number });
+        // After the message, as the agent ignores wishes of a process that has not joined.
+        keeper.hold_back();
     }
 
     fn wants(&self, ordinal: u32) {
         self.send(TurnRequest::Wants { ordinal });
     }
 
-    fn returns(&self, ordinal: u32, turn: u64, wants: bool) {
-        self.send(TurnRequest::Returns { ordinal, turn, wants });
+    fn returns(&self, ordinal: u32, turn: u64, next: NextTurn) {
+        self.send(TurnRequest::Returns { ordinal, turn, next });
     }
 
     fn leave(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {

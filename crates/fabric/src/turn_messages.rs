@@ -8,6 +8,7 @@
 //! ```
 
 use crate::transport::SharedLane;
+use accord_types::NextTurn;
 use accord_types::turn_lock::TurnLock;
 use std::io::{self, ErrorKind, IoSlice};
 use std::time::Duration;
@@ -42,8 +43,8 @@ pub enum TurnRequest {
     Join { ordinal: u32, number: u64 },
     /// A region waits, and the process has no turn.
     Wants { ordinal: u32 },
-    /// The turn has ended. `wants`: further regions wait.
-    Returns { ordinal: u32, turn: u64, wants: bool },
+    /// The turn has ended.
+    Returns { ordinal: u32, turn: u64, next: NextTurn },
     /// The device was shut down.
     Leave { ordinal: u32 },
 }
@@ -91,8 +92,8 @@ impl TurnRequest {
         match self {
             Self::Join { ordinal, number } => words(JOIN, ordinal, number, 0, 0),
             Self::Wants { ordinal } => words(WANTS, ordinal, 0, 0, 0),
-            Self::Returns { ordinal, turn, wants: false } => words(RETURNS, ordinal, 0, turn, 0),
-            Self::Returns { ordinal, turn, wants: true } => words(RETURNS_AND_WANTS, ordinal, 0, turn, 0),
+            Self::Returns { ordinal, turn, next: NextTurn::NotWanted } => words(RETURNS, ordinal, 0, turn, 0),
+            Self::Returns { ordinal, turn, next: NextTurn::Wanted } => words(RETURNS_AND_WANTS, ordinal, 0, turn, 0),
             Self::Leave { ordinal } => words(LEAVE, ordinal, 0, 0, 0),
         }
     }
@@ -101,8 +102,8 @@ impl TurnRequest {
         match parts(message)? {
             (JOIN, ordinal, number, 0, 0) => Some(Self::Join { ordinal, number }),
             (WANTS, ordinal, 0, 0, 0) => Some(Self::Wants { ordinal }),
-            (RETURNS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, wants: false }),
-            (RETURNS_AND_WANTS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, wants: true }),
+            (RETURNS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, next: NextTurn::NotWanted }),
+            (RETURNS_AND_WANTS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, next: NextTurn::Wanted }),
             (LEAVE, ordinal, 0, 0, 0) => Some(Self::Leave { ordinal }),
             _ => None,
         }
@@ -194,12 +195,12 @@ mod tests {
             agent.send_hold(hold).unwrap();
             assert_eq!(process.receive_hold().unwrap(), hold);
         }
-        let returns = |wants| TurnRequest::Returns { ordinal: 2, turn: 1 << 40, wants };
+        let returns = |next| TurnRequest::Returns { ordinal: 2, turn: 1 << 40, next };
         let requests = [
             TurnRequest::Join { ordinal: 0, number: u64::MAX },
             TurnRequest::Wants { ordinal: u32::MAX },
-            returns(false),
-            returns(true),
+            returns(NextTurn::NotWanted),
+            returns(NextTurn::Wanted),
             TurnRequest::Leave { ordinal: 1 },
         ];
         for request in requests {

@@ -1,26 +1,34 @@
 //! The program's turns on devices of its own node, which it drives itself. The node's agent gives them out to all sessions
 //! whose jobs share a device.
 //!
-//! A program to which the agent opens no lane, or closes it because no device is shared, runs regions at any time.
+//! A program to which the agent opens no lane, or closes it because no device is shared, runs regions at any time. So does
+//! one whose agent has ended, until an agent is back.
 
 use crate::coordinator_link::CoordinatorLink;
 use accord_device::{TurnAgent, TurnKeeper};
-use accord_executor::TurnLane;
+use accord_executor::{EndedTurns, TurnLane};
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Endpoint, LaneTerms};
 use accord_fabric::transport::route_now;
-use accord_types::SessionId;
+use accord_types::backoff::Backoff;
 use accord_types::turn_lock::TurnLock;
-use std::sync::Arc;
-use std::time::Duration;
+use accord_types::{NextTurn, SessionId};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 /// The time limit of opening the lane: the agent may not know the session yet.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How long a program looks for an agent that is back. Afterwards its regions run at any time until a device starts.
+const RETURN_MAX: Duration = Duration::from_secs(60 * 60);
+/// Pause after a lane that the agent has closed without a turn.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// The program's turns on its node's devices.
 pub(crate) struct NodeTurns {
+    /// For lanes, which must not keep this alive.
+    this: Weak<Self>,
     agent: Endpoint,
     terms: LaneTerms,
     session: SessionId,
@@ -37,8 +45,9 @@ impl NodeTurns {
         session: SessionId,
         key: Key,
         coordinator: Arc<CoordinatorLink>,
-    ) -> Self {
-        Self { agent, terms, session, key, coordinator, lane: TurnLock::default() }
+    ) -> Arc<Self> {
+        let lane = TurnLock::default();
+        Arc::new_cyclic(|this| Self { this: this.clone(), agent, terms, session, key, coordinator, lane })
     }
 
     /// Returns the lane, if the agent serves it.
@@ -57,11 +66,31 @@ impl NodeTurns {
         let hello = Hello::new(Purpose::Turns, self.session, 0, PeerId::PROGRAM);
         let route = route_now(&self.agent, self.terms);
         let lane = handshake::connect_by(&route, &hello, &self.key, CONNECT_MAX).ok()?;
-        TurnLane::start(lane).ok()
+        let this = self.this.clone();
+        TurnLane::start(lane, move |ended| join_again(&this, ended)).ok()
     }
 
     fn known(&self) -> Option<Arc<TurnLane>> {
         self.lane.take().clone()
+    }
+}
+
+/// Joins the devices of a lane that has ended again once there is an agent. Their regions run meanwhile.
+fn join_again(turns: &Weak<NodeTurns>, ended: EndedTurns) {
+    let begun = Instant::now();
+    let EndedTurns { mut keepers, gave_turns } = ended;
+    let mut backoff = turns.upgrade().map(|turns| Backoff::new(RETURN_MAX, turns.session.0));
+    let mut pause = if gave_turns { Duration::ZERO } else { REFUSED_PAUSE };
+    loop {
+        std::thread::sleep(pause);
+        // Devices that have stopped are not joined again.
+        keepers.retain(|(_, keeper)| !keeper.has_ended());
+        let Some(turns) = turns.upgrade().filter(|_| !keepers.is_empty()) else { return };
+        if let Some(lane) = turns.lane() {
+            return keepers.into_iter().for_each(|(ordinal, keeper)| lane.join(ordinal, &keeper));
+        }
+        let Some(next) = backoff.as_mut().and_then(|backoff| backoff.pause(begun.elapsed())) else { return };
+        pause = next;
     }
 }
 
@@ -79,9 +108,9 @@ impl TurnAgent for NodeTurns {
         }
     }
 
-    fn returns(&self, ordinal: u32, turn: u64, wants: bool) {
+    fn returns(&self, ordinal: u32, turn: u64, next: NextTurn) {
         if let Some(lane) = self.known() {
-            lane.returns(ordinal, turn, wants);
+            lane.returns(ordinal, turn, next);
         }
     }
 

@@ -116,7 +116,7 @@ impl Session {
                 }
                 if let Some(coordinator) = coordinator.clone().filter(|_| device.is_shared) {
                     let (agent, key) = (agent.clone(), Key::from(lease.key));
-                    let new = || Arc::new(NodeTurns::new(agent, terms, lease.session, key, coordinator));
+                    let new = || NodeTurns::new(agent, terms, lease.session, key, coordinator);
                     local.take_turns(turns.get_or_insert_with(new).clone());
                 }
                 if let Some(coordinator) = coordinator.clone() {

@@ -159,7 +159,7 @@ impl TurnService {
             match request {
                 TurnRequest::Join { number, .. } => device.join(now, member, number, weight, &mut holds),
                 TurnRequest::Wants { .. } => device.wants(now, member, &mut holds),
-                TurnRequest::Returns { turn, wants, .. } => device.returns(now, member, turn, wants, &mut holds),
+                TurnRequest::Returns { turn, next, .. } => device.returns(now, member, turn, next, &mut holds),
                 TurnRequest::Leave { .. } => device.leave(now, member, &mut holds),
             }
             out.extend(holds.into_iter().map(|hold| (ordinal, hold)));
@@ -275,6 +275,7 @@ impl Drop for ProcessTurns {
 mod tests {
     use super::*;
     use crate::turns::device_turns::Weight;
+    use accord_types::NextTurn;
 
     fn process(service: &Arc<TurnService>, milli: u32) -> (ProcessTurns, TurnChannel) {
         let session = SessionId(milli.into());
@@ -296,7 +297,7 @@ mod tests {
         second.send_request(WANTS).unwrap();
         let shortened = first.receive_hold().unwrap();
         assert!(shortened.turn == held.turn && shortened.limit.is_some());
-        first.send_request(TurnRequest::Returns { ordinal: 0, turn: held.turn, wants: false }).unwrap();
+        first.send_request(TurnRequest::Returns { ordinal: 0, turn: held.turn, next: NextTurn::NotWanted }).unwrap();
         let next = second.receive_hold().unwrap();
         assert!(next.turn > held.turn && next.limit.is_none(), "{next:?}");
         // Without a weight for the device, a process may always run regions.
