@@ -6,7 +6,7 @@ use accord_cluster::{Input, Joiner, LinkId, MeasuredPath, Registration};
 use accord_proto::convert::{Malformed, check_version, node_labels};
 use accord_proto::v1;
 use accord_trust::access::Act;
-use accord_types::{DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey};
+use accord_types::{DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey, SiteScript};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,9 +109,13 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
                 let job = SessionKey::from_bytes(&released.job).ok_or(Malformed("a job's key that is none"))?;
                 Input::JobReleased { link, job }
             }
-            Body::EpilogFailed(failed) => {
+            Body::ScriptFailed(failed) => {
                 let job = SessionKey::from_bytes(&failed.job).ok_or(Malformed("a job's key that is none"))?;
-                Input::EpilogFailed { link, job, why: failed.why }
+                let script = match failed.script() {
+                    v1::SiteScript::Prolog => SiteScript::Prolog,
+                    v1::SiteScript::Epilog | v1::SiteScript::Unspecified => SiteScript::Epilog,
+                };
+                Input::ScriptFailed { link, job, script, why: failed.why }
             }
             Body::DeviceTested(tested) => {
                 let v1::DeviceTested { ordinal, verdict: _, why, number } = &tested;

@@ -6,7 +6,7 @@ use accord_scheduler::policy::SitePolicy;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
     DeviceId, DeviceInfo, DeviceUse, DeviceVerdict, Hardware, JobGrant, KernelLimits, NodeFigures, NodeId,
-    SessionGrant, SessionId, SessionKey, SessionRequest,
+    SessionGrant, SessionId, SessionKey, SessionRequest, SiteScript,
 };
 
 /// A connection of an agent. The driver never reuses a number.
@@ -105,8 +105,8 @@ pub enum Input {
     ExecutorEnded { link: LinkId, session: SessionId, why: String },
     /// No executor of a job is left on its node, after the agent received the order to release the job.
     JobReleased { link: LinkId, job: SessionKey },
-    /// The site's epilog has failed for a job whose release this agent is about to confirm.
-    EpilogFailed { link: LinkId, job: SessionKey, why: String },
+    /// A script of the site has failed for a job whose release this agent is about to confirm.
+    ScriptFailed { link: LinkId, job: SessionKey, script: SiteScript, why: String },
     /// An agent stops soon, and lets what uses its node end first.
     Leaving { link: LinkId },
     /// An agent stops.

@@ -201,7 +201,7 @@ impl Cluster {
             Input::ExecutorStarted { link, grant } => self.executor_started(now, link, &grant, out),
             Input::ExecutorEnded { link, session, why } => self.executor_ended(now, link, session, &why, out),
             Input::JobReleased { link, job } => self.job_released(now, link, job, out),
-            Input::EpilogFailed { link, job, why } => self.epilog_failed(now, link, (job, &why), out),
+            Input::ScriptFailed { link, job, script, why } => self.script_failed(now, link, (job, script, &why), out),
             Input::Leaving { link } => self.leaving(link, out),
             Input::Goodbye { link } => self.goodbye(now, link, out),
             Input::LinkLost { link } => self.link_lost(now, link, out),

@@ -3,7 +3,7 @@
 use super::epoch::CoordinatorEpoch;
 use crate::measure::Measures;
 use crate::metrics::Registered;
-use crate::node::{AgentEnding, AgentReport, DRIVERS_MAX, Disconnect, EXECUTORS_MAX, GRANTS_MAX, SiteScript};
+use crate::node::{AgentEnding, AgentReport, DRIVERS_MAX, Disconnect, EXECUTORS_MAX, GRANTS_MAX};
 use crate::session_logs::SessionLog;
 use crate::site_scripts::SiteScripts;
 use crate::supervise::Supervisor;
@@ -19,7 +19,7 @@ use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::threads;
 use accord_types::{
     DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, GpuAware, Hardware, JobGrant, KernelLimits, NodeFigures, NodeId,
-    PathTimes, SessionGrant, SessionId, SessionKey,
+    PathTimes, SessionGrant, SessionId, SessionKey, SiteScript,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -266,8 +266,13 @@ pub(super) fn words(word: AgentReport) -> agent_message::Body {
         }
         AgentReport::Leaving => agent_message::Body::Leaving(v1::Leaving {}),
         AgentReport::JobReleased(job) => agent_message::Body::JobReleased(v1::JobReleased { job: job.0.to_vec() }),
-        AgentReport::EpilogFailed(job, why) => {
-            agent_message::Body::EpilogFailed(v1::EpilogFailed { job: job.0.to_vec(), why })
+        AgentReport::ScriptFailed(job, script, why) => {
+            let script = match script {
+                SiteScript::Prolog => v1::SiteScript::Prolog,
+                SiteScript::Epilog => v1::SiteScript::Epilog,
+            };
+            let (job, script) = (job.0.to_vec(), script.into());
+            agent_message::Body::ScriptFailed(v1::ScriptFailed { job, why, script })
         }
         AgentReport::Tested(ordinal, number, verdict) => {
             let (verdict, why) = match verdict {

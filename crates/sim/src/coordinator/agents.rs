@@ -228,7 +228,7 @@ impl World {
                         AgentReport::Ended(session, why) => Input::ExecutorEnded { link, session, why },
                         AgentReport::Leaving => Input::Leaving { link },
                         AgentReport::JobReleased(job) => Input::JobReleased { link, job },
-                        AgentReport::EpilogFailed(job, why) => Input::EpilogFailed { link, job, why },
+                        AgentReport::ScriptFailed(job, script, why) => Input::ScriptFailed { link, job, script, why },
                         AgentReport::Tested(ordinal, number, verdict) => {
                             Input::DeviceTested { link, ordinal, number, verdict }
                         }
