@@ -37,6 +37,7 @@ pub mod os_text;
 mod path_times;
 mod pointer;
 mod printable;
+pub mod protocol_version;
 mod queue;
 pub mod sandbox;
 pub mod scarce;

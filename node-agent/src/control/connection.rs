@@ -13,7 +13,7 @@ use accord_fabric::transport::mpi::MpiFabric;
 use accord_proto::bounds::{AGENT_MESSAGE_MAX, NODE_GRANTS_MAX, NODE_SESSIONS_MAX};
 use accord_proto::channel::Coordinator;
 use accord_proto::convert::{check_version, labels};
-use accord_proto::{VERSION, v1};
+use accord_proto::{VERSIONS, v1};
 use accord_types::node_labels::NodeLabels;
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::threads;
@@ -344,7 +344,7 @@ impl Identity {
         jobs: Vec<JobGrant>,
     ) -> v1::Register {
         v1::Register {
-            version: VERSION,
+            version: VERSIONS.own(),
             node_name: self.node_name.clone(),
             incarnation: self.incarnation,
             address: self.address.clone(),
