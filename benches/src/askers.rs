@@ -9,7 +9,7 @@
 mod cluster;
 mod users;
 
-use crate::report::Report;
+use crate::report::{Report, quantile};
 use accord_coordinator::service::{Attestation, Listeners, PROGRAM_LOST_AFTER, serve};
 use accord_trust::Trust;
 use accord_trust::issue::Authority;
@@ -169,12 +169,6 @@ fn put(
         report.at_most(&row, asked.1 / quiet.1, "x", RATIO_MAX);
     }
     Ok(())
-}
-
-fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let at = values.len().saturating_sub(1) as f64 * share;
-    values.get(at as usize).copied().unwrap_or_default()
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -4,25 +4,33 @@
 //! Results go to `benches/results/DATE-QUESTION.json` with the machine's description.
 #![forbid(unsafe_code)]
 
+mod agents;
 mod askers;
+mod fake_agents;
+mod journal;
 mod lanes;
 mod mandelbrot;
 mod mpi;
 mod present_table;
+mod process_use;
 mod profiling;
 mod remote;
 mod report;
 mod scalars;
+mod scale;
 mod scheduler;
 mod scrape;
 mod secure;
+mod services;
 mod shares;
 mod short_messages;
 mod slow_network;
 mod start;
 mod tls;
 mod transports;
+mod turns;
 mod waiting;
+mod watchers;
 
 use report::Report;
 use std::path::PathBuf;
@@ -31,7 +39,7 @@ use std::process::ExitCode;
 /// A function that answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 18] = [
+const QUESTIONS: [(&str, Ask); 23] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
@@ -49,6 +57,11 @@ const QUESTIONS: [(&str, Ask); 18] = [
     ("scheduler", scheduler::run),
     ("shares", shares::run),
     ("waiting", waiting::run),
+    ("turns", turns::run),
+    ("agents", agents::run),
+    ("scale", scale::run),
+    ("journal", journal::run),
+    ("watchers", watchers::run),
     (askers::NAME, askers::run),
 ];
 

@@ -93,6 +93,13 @@ impl Report {
     }
 }
 
+/// Returns the value below which this share of the values lies.
+pub(crate) fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let at = values.len().saturating_sub(1) as f64 * share;
+    values.get(at as usize).copied().unwrap_or_default()
+}
+
 /// Describes the machine of the measurement.
 fn machine() -> Value {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -123,10 +130,24 @@ pub(crate) fn compile(source: &Path, to: &Path) -> Result<(), String> {
     compile_with("gcc", source, to)
 }
 
+/// Compiles a program with code for GPUs, unless it is there and the source is not newer: a machine with a GPU may have
+/// no such compiler.
+pub(crate) fn compile_with_offload(source: &Path, to: &Path) -> Result<(), String> {
+    let time = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
+    if time(to).is_some_and(|built| time(source).is_none_or(|changed| changed <= built)) {
+        return Ok(());
+    }
+    compile_by("gcc", "-foffload=nvptx-none", source, to)
+}
+
 /// Compiles a program of this folder with another compiler.
 pub(crate) fn compile_with(compiler: &str, source: &Path, to: &Path) -> Result<(), String> {
+    compile_by(compiler, "-foffload=disable", source, to)
+}
+
+fn compile_by(compiler: &str, offload: &str, source: &Path, to: &Path) -> Result<(), String> {
     let status = Command::new(compiler)
-        .args(["-O2", "-fopenacc", "-foffload=disable", "-o"])
+        .args(["-O2", "-fopenacc", offload, "-o"])
         .args([to, source])
         .args(["-lm"])
         .status()

@@ -7,10 +7,10 @@
 //! whole programs wait: commands of `accord run`, and programs that request devices themselves.
 
 use crate::report::{Report, build_folder, compile};
+use crate::services::{Services, release};
 use accord_fabric::session_endpoint::{OpenRetries, SessionConnection, hold_with_retries};
 use accord_fabric::transport::PeerAddress;
 use accord_trust::Identity;
-use accord_trust::issue::Authority;
 use accord_trust::name::Role;
 use accord_types::{OrderPolicy, SessionRequest};
 use serde_json::json;
@@ -18,8 +18,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -41,7 +40,6 @@ const OPENING_MAX: usize = 400;
 const PERIOD: Duration = Duration::from_secs(180);
 /// Pause after the last request, and before a period.
 const SETTLE: Duration = Duration::from_secs(15);
-const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 const ADDRESS: &str = "127.0.0.1:7447";
 /// The whole cluster, within the limits of this bench.
 const DEVICES: &str = "1:cpu limit=1d";
@@ -90,19 +88,16 @@ pub(crate) fn run() -> Result<Report, String> {
 pub(crate) fn in_namespace(line: &[String]) -> Result<(), String> {
     let [program] = line else { return Err("a program is needed".to_owned()) };
     run_to_end(Command::new("ip").args(["link", "set", "lo", "up"]))?;
-    let folder = Folder(std::env::temp_dir().join(format!("accord-waiting-{}", std::process::id())));
-    let authority = Authority::new("bench", LIFETIME).map_err(text)?;
-    let issue = |name: &str, role: Role| authority.issue_into(&folder.0.join(name), role, LIFETIME).map_err(text);
-    issue("coordinator", Role::Coordinator)?;
-    issue("agent", Role::Agent("h0".to_owned()))?;
-    issue("user", Role::Tenant("programs".to_owned()))?;
-    let mut parts = Parts::default();
-    let coordinator =
-        parts.start(&folder.0, "accord-coordinator", &["--listen", ADDRESS, "--state", &folder.name("state")])?;
-    let agent =
+    let mut parts = Parts { services: Services::new("waiting")?, messages: Vec::new() };
+    parts.services.issue("user", Role::Tenant("programs".to_owned()))?;
+    let state = parts.services.file("state").to_string_lossy().into_owned();
+    let coordinator = Command::new(release("accord-coordinator"));
+    let arguments = ["--listen", ADDRESS, "--state", &state];
+    let coordinator = parts.services.start(coordinator, "coordinator", &arguments)?.process;
+    let arguments =
         ["--coordinator", ADDRESS, "--listen", "127.0.0.1:0", "--node", "h0", "--cpu-devices", "1", "--gpus", "off"];
-    let agent = parts.start(&folder.0, "accord-node-agent", &agent)?;
-    let identity = |name: String| authority.identity(Role::Tenant(name), LIFETIME).map(Arc::new).map_err(text);
+    let agent = parts.services.start(Command::new(release("accord-node-agent")), "agent", &arguments)?.process;
+    let identity = |name: String| parts.services.identity(Role::Tenant(name)).map(Arc::new);
     let holder = identity("holder".to_owned())?;
     let _job = hold_all(&holder)?;
     let mut seen = BTreeMap::from([("coordinator", vec![coordinator]), ("agent", vec![agent])]);
@@ -111,8 +106,8 @@ pub(crate) fn in_namespace(line: &[String]) -> Result<(), String> {
 
     let users = (0..USERS).map(|user| identity(format!("user{user}"))).collect::<Result<Vec<_>, _>>()?;
     let own = std::process::id();
-    seen.insert("accord_run", (0..PROGRAMS).map(|_| parts.wait_by_command(&folder.0)).collect::<Result<_, _>>()?);
-    seen.insert("programs", (0..PROGRAMS).map(|_| parts.wait_by_itself(&folder.0, program)).collect::<Result<_, _>>()?);
+    seen.insert("accord_run", (0..PROGRAMS).map(|_| parts.wait_by_command()).collect::<Result<_, _>>()?);
+    seen.insert("programs", (0..PROGRAMS).map(|_| parts.wait_by_itself(program)).collect::<Result<_, _>>()?);
     let waiting = WAITING_MAX.min(descriptors()? / PART_OF_DESCRIPTORS - OTHERS);
     wait_by_threads(&users, waiting)?;
     println!("{}", json!({ "name": "requests", "unit": "", "samples": [waiting] }));
@@ -245,64 +240,35 @@ fn taken(processes: &[u32]) -> ProcessUse {
     all
 }
 
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn name(&self, file: &str) -> String {
-        self.0.join(file).to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Processes that end with this one.
-#[derive(Default)]
+/// The cluster's services, and programs that wait.
 struct Parts {
-    children: Vec<Child>,
+    services: Services,
     /// Kept open, because a program may write more.
     messages: Vec<BufReader<ChildStderr>>,
 }
 
 impl Parts {
-    /// Starts a service and waits until it listens.
-    fn start(&mut self, folder: &Path, name: &str, arguments: &[&str]) -> Result<u32, String> {
-        let tls = folder.join(if name == "accord-coordinator" { "coordinator" } else { "agent" });
-        let mut command = Command::new(release(name));
-        command.args(arguments).arg("--stop-on-stdin-eof").env("ACCORD_TLS", tls).env("ACCORD_MEASURE", "off");
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(text)?;
-        let stdout = child.stdout.take().ok_or("no standard output")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).map_err(text)?;
-        let id = child.id();
-        self.children.push(child);
-        if line.contains("listening") { Ok(id) } else { Err(format!("{name} does not start: {line}")) }
-    }
-
     /// Starts a waiting command of `accord run`.
-    fn wait_by_command(&mut self, folder: &Path) -> Result<u32, String> {
+    fn wait_by_command(&mut self) -> Result<u32, String> {
         let mut command = Command::new(release("accord"));
-        self.wait(folder, command.args(["run", "--devices", "1:cpu", "--limit", "1d", "--", "true"]))
+        self.wait(command.args(["run", "--devices", "1:cpu", "--limit", "1d", "--", "true"]))
     }
 
     /// Starts a waiting program.
-    fn wait_by_itself(&mut self, folder: &Path, program: &str) -> Result<u32, String> {
+    fn wait_by_itself(&mut self, program: &str) -> Result<u32, String> {
         // One round of the program, as the program starts it itself.
         let mut command = Command::new(program);
         command.args(["one", "round"]).env("LD_PRELOAD", release("libacc.so")).env("ACCORD_DEVICES", DEVICES);
-        self.wait(folder, &mut command)
+        self.wait(&mut command)
     }
 
-    fn wait(&mut self, folder: &Path, command: &mut Command) -> Result<u32, String> {
-        command.env("ACCORD_COORDINATOR", ADDRESS).env("ACCORD_TLS", folder.join("user")).env("ACCORD_NODE", "h0");
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(text)?;
+    fn wait(&mut self, command: &mut Command) -> Result<u32, String> {
+        command.env("ACCORD_COORDINATOR", ADDRESS).env("ACCORD_TLS", self.services.file("user"));
+        let mut child =
+            command.env("ACCORD_NODE", "h0").stdin(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(text)?;
         let stderr = child.stderr.take().ok_or("no standard error")?;
         let id = child.id();
-        self.children.push(child);
+        self.services.keep(child);
         let mut printed = String::new();
         let mut lines = BufReader::new(stderr);
         while !printed.contains(" waits: ") {
@@ -313,18 +279,6 @@ impl Parts {
         self.messages.push(lines);
         Ok(id)
     }
-}
-
-impl Drop for Parts {
-    fn drop(&mut self) {
-        for child in self.children.iter_mut().rev() {
-            let _ = child.kill().and_then(|()| child.wait());
-        }
-    }
-}
-
-fn release(name: &str) -> PathBuf {
-    crate::root().join("target/release").join(name)
 }
 
 fn run_to_end(command: &mut Command) -> Result<(), String> {

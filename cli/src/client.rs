@@ -143,7 +143,7 @@ impl Coordinator {
 
     /// Returns the address of the coordinator's page with a code for this user.
     pub(crate) fn open_page(&mut self) -> Result<OpenPageReply> {
-        let request = OpenPageRequest { version: accord_proto::VERSION };
+        let request = OpenPageRequest { version: accord_proto::VERSIONS.own() };
         answered(&self.runtime, self.cluster.open_page(request)).map_err(|status| self.explain(&status))
     }
 
@@ -159,7 +159,7 @@ impl Coordinator {
         ordinal: Option<u32>,
         mut reported: impl FnMut(&DrainNodeReply),
     ) -> Result<()> {
-        let request = WatchDrainRequest { version: accord_proto::VERSION, node_name: node.to_owned(), ordinal };
+        let request = WatchDrainRequest { version: accord_proto::VERSIONS.own(), node_name: node.to_owned(), ordinal };
         // The answer has no time limit, so probes detect the end of the coordinator's machine.
         let probed = |endpoint: Endpoint| {
             endpoint.http2_keep_alive_interval(PROBE).keep_alive_timeout(PROBE).keep_alive_while_idle(true)
@@ -185,19 +185,19 @@ impl Coordinator {
 
     /// Ends a session.
     pub(crate) fn close(&mut self, session: u64) -> Result<()> {
-        let request = CloseSessionRequest { version: accord_proto::VERSION, session };
+        let request = CloseSessionRequest { version: accord_proto::VERSIONS.own(), session };
         answered(&self.runtime, self.admin.close_session(request)).map(drop).map_err(|status| self.explain(&status))
     }
 
     /// Returns what nodes have written about a session.
     pub(crate) fn session_logs(&mut self, session: u64) -> Result<SessionLogsReply> {
-        let request = SessionLogsRequest { version: accord_proto::VERSION, session };
+        let request = SessionLogsRequest { version: accord_proto::VERSIONS.own(), session };
         answered(&self.runtime, self.cluster.session_logs(request)).map_err(|status| self.explain(&status))
     }
 
     /// Stops the coordinator, and with `agents` those too.
     pub(crate) fn shutdown(&mut self, agents: bool) -> Result<()> {
-        let request = ShutdownRequest { version: accord_proto::VERSION, agents };
+        let request = ShutdownRequest { version: accord_proto::VERSIONS.own(), agents };
         answered(&self.runtime, self.admin.shutdown(request)).map(drop).map_err(|status| self.explain(&status))
     }
 
@@ -249,7 +249,7 @@ fn append(view: &mut ClusterView, page: ClusterView) {
 
 /// Returns a request for the first page.
 fn request() -> DescribeRequest {
-    DescribeRequest { version: accord_proto::VERSION, ..DescribeRequest::default() }
+    DescribeRequest { version: accord_proto::VERSIONS.own(), ..DescribeRequest::default() }
 }
 
 /// Returns an environment variable, unless it is empty.

@@ -270,7 +270,7 @@ impl Cluster {
                 "address": coordinator.address,
                 "uptime_ms": coordinator.uptime_ms,
                 "view": coordinator.view,
-                "control_protocol": accord_proto::VERSION,
+                "control_protocol": accord_proto::VERSIONS.own(),
                 "plain_tcp": coordinator.plain_tcp,
                 "limits": {
                     "memory_quota": coordinator.limits.memory_quota,

@@ -114,7 +114,7 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
     let turns: Option<Arc<dyn TurnAgent>> = match start.turns {
         true => {
             let lane = receive_service(&control, Purpose::Turns).map_err(|error| error.to_string())?;
-            Some(TurnLane::start(lane, None).map_err(|error| format!("no turns on devices: {error}"))?)
+            Some(TurnLane::start(lane, drop).map_err(|error| format!("no turns on devices: {error}"))?)
         }
         false => None,
     };

@@ -2,10 +2,9 @@
 
 use crate::config::Config;
 use crate::executor_output::Lines;
-use crate::node::SiteScript;
 use crate::process::{ORPHANS_END_MAX, Spawner, has_ended_within};
 use accord_types::texts::{WORDS_MAX, cut};
-use accord_types::{DeviceInfo, JobGrant};
+use accord_types::{DeviceInfo, JobGrant, SiteScript};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use std::io::{self, PipeReader, Read};

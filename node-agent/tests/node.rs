@@ -428,7 +428,7 @@ impl AgentModel {
                 Effect::Send(AgentReport::Used(_) | AgentReport::UseEnded(_)) => panic!("nothing is used: {effect:?}"),
                 Effect::Send(AgentReport::Leaving) => panic!("the agent was not told to stop"),
                 Effect::Send(AgentReport::JobReleased(job)) => panic!("no job is released, and {job:?} is said to be"),
-                Effect::RunScript(..) | Effect::Send(AgentReport::EpilogFailed(..)) => {
+                Effect::RunScript(..) | Effect::Send(AgentReport::ScriptFailed(..)) => {
                     panic!("the site has no scripts")
                 }
                 Effect::Send(AgentReport::Tested(..)) | Effect::Test(..) => {

@@ -232,11 +232,11 @@ impl Bounded for v1::JobReleased {
     }
 }
 
-impl Bounded for v1::EpilogFailed {
+impl Bounded for v1::ScriptFailed {
     fn check(&self) -> Result<(), Malformed> {
-        let Self { job, why } = self;
-        within(job.len(), KEY_MAX, "EpilogFailed.job is too long")?;
-        within(why.len(), WORDS_MAX, "EpilogFailed.why is too long")
+        let Self { job, why, script: _ } = self;
+        within(job.len(), KEY_MAX, "ScriptFailed.job is too long")?;
+        within(why.len(), WORDS_MAX, "ScriptFailed.why is too long")
     }
 }
 
@@ -297,7 +297,7 @@ impl Bounded for v1::AgentMessage {
             Some(Body::SessionStarted(message)) => message.check(),
             Some(Body::SessionEnded(message)) => message.check(),
             Some(Body::JobReleased(message)) => message.check(),
-            Some(Body::EpilogFailed(message)) => message.check(),
+            Some(Body::ScriptFailed(message)) => message.check(),
             Some(Body::JobSuspended(message)) => message.check(),
             Some(Body::DeviceTested(message)) => message.check(),
             Some(Body::Leaving(message)) => message.check(),

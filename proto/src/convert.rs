@@ -1,7 +1,8 @@
 //! Conversions between messages and domain types. No other module reads or fills raw messages.
 
-use crate::{VERSION, v1};
+use crate::{VERSIONS, v1};
 use accord_types::node_labels::NodeLabels;
+use accord_types::protocol_version::UPGRADE;
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{
     DeviceFigures, DeviceId, DeviceInfo, DeviceKind, DevicePair, GpuAware, Hardware, HeldDevice, JobGrant, JobToken,
@@ -28,17 +29,17 @@ impl From<Malformed> for tonic::Status {
     }
 }
 
-/// Refuses peers that speak another version of this contract.
+/// Refuses peers that speak the version of no neighbouring release.
 ///
 /// # Errors
-/// Returns `FAILED_PRECONDITION` with both versions if they differ.
+/// Returns `FAILED_PRECONDITION` with both versions and the remedy.
 pub fn check_version(theirs: u32) -> Result<(), tonic::Status> {
-    if theirs == VERSION {
+    if VERSIONS.serves(theirs) {
         return Ok(());
     }
+    let own = VERSIONS.own();
     Err(tonic::Status::failed_precondition(format!(
-        "the peer speaks version {theirs} of the control protocol, this side version {VERSION}; \
-         install the same Accord on all nodes"
+        "the peer speaks version {theirs} of the control protocol, this side version {own}; {UPGRADE}"
     )))
 }
 
@@ -502,9 +503,12 @@ mod tests {
 
     #[test]
     fn another_version_is_refused_by_name() {
-        assert!(check_version(VERSION).is_ok());
-        let status = check_version(VERSION + 1).unwrap_err();
+        let own = VERSIONS.own();
+        assert!(check_version(own).is_ok() && check_version(own + 1).is_ok());
+        let status = check_version(own + 2).unwrap_err();
         assert_eq!(status.code(), tonic::Code::FailedPrecondition);
-        assert!(status.message().contains("version 2"), "{status}");
+        for words in [&format!("version {}", own + 2), &format!("version {own};"), UPGRADE] {
+            assert!(status.message().contains(words), "{status}");
+        }
     }
 }

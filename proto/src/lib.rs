@@ -14,6 +14,7 @@ pub mod stop;
 mod stream;
 pub mod threads;
 
+use accord_types::protocol_version::ProtocolVersion;
 pub use stream::Stream;
 
 /// Messages, clients and servers of version 1.
@@ -22,5 +23,8 @@ pub mod v1 {
     include!("gen/accord.v1.rs");
 }
 
-/// Version of the protocol. Peers with another one are refused.
+/// Version of the protocol, which goes up once a release.
 pub const VERSION: u32 = 1;
+/// The versions of peers that are served. A release ignores fields and messages that it does not know, and sends no value
+/// that the release before misunderstands.
+pub const VERSIONS: ProtocolVersion = ProtocolVersion::new(VERSION, 1);

@@ -464,6 +464,12 @@ impl Cluster {
         part?.monitored.as_deref()
     }
 
+    /// Sets a variable of all processes that are started from now on.
+    pub fn set_environment(&mut self, name: &str, value: &str) {
+        self.size.environment.retain(|(known, _)| known != name);
+        self.size.environment.push((name.to_owned(), value.into()));
+    }
+
     /// Starts the coordinator, at the same address if it was killed.
     ///
     /// # Errors

@@ -68,6 +68,16 @@ fn end(running: Running) {
     running.finish().unwrap();
 }
 
+/// Whether the device of h1 is in quarantine for this reason.
+fn is_in_quarantine(info: &Value, reason: &str) -> bool {
+    let mut devices = info["devices"].as_array().into_iter().flatten();
+    devices.any(|row| row["node"] == "h1" && row["quarantine"]["reason"] == reason)
+}
+
+fn release(cluster: &Cluster) {
+    cluster.accord_as("admin").unwrap().args(["quarantine", "--release", "h1/0"]).run().unwrap().success().unwrap();
+}
+
 fn log(cluster: &Cluster, host: usize) -> String {
     fs::read_to_string(cluster.log(Some(host)).unwrap()).unwrap()
 }
@@ -95,7 +105,7 @@ fn the_prolog_precedes_a_job_s_first_use_of_a_node_and_the_epilog_follows_its_la
 #[test]
 fn a_job_is_kept_off_a_node_whose_prolog_fails() {
     let site = Site::new();
-    let prolog = format!("{NOTE}; test $ACCORD_JOB_ID -gt 2 && exit 0; echo no scratch >&2; exit 3");
+    let prolog = format!("{NOTE}; test -e $(dirname $0)/scratch && exit 0; echo no scratch >&2; exit 3");
     let cluster = site.cluster(&prolog, NOTE).start().unwrap();
     for (number, node) in [(1, "h0"), (2, "h1")] {
         let refused = job(&cluster, node).run().unwrap();
@@ -103,7 +113,15 @@ fn a_job_is_kept_off_a_node_whose_prolog_fails() {
         let why = format!("job {number}: the site's prolog has failed there: exit status: 3: no scratch");
         assert!(refused.stderr.contains(&why), "{}", refused.report());
     }
-    // Another job has the device after the epilog of the first one.
+    // No other job gets the device, until an administrator has mended the node.
+    let reason = "the prolog of job 2 has failed: exit status: 3: no scratch";
+    cluster.await_info("the quarantine", |info| is_in_quarantine(info, reason)).unwrap();
+    let notes = site.notes();
+    let refused = job(&cluster, "h1").run().unwrap();
+    assert!(refused.code() != 0 && !refused.stdout.contains("ready"), "{}", refused.report());
+    assert_eq!(site.notes(), notes, "the job has the device");
+    fs::write(site.0.path().join("scratch"), "").unwrap();
+    release(&cluster);
     end(start(&cluster, "h1"));
     let of_second = site.notes().lines().filter(|line| line.contains(" 2 ")).count();
     assert_eq!(of_second, 2, "{}", site.notes());
@@ -130,14 +148,10 @@ fn a_device_whose_epilog_fails_is_in_quarantine_until_an_administrator_releases_
     let cluster = site.cluster("exit 0", "echo memory is in use; exit 4").start().unwrap();
     end(start(&cluster, "h1"));
     let reason = "the epilog of job 1 has failed: exit status: 4: memory is in use";
-    let is_in_quarantine = |info: &Value| {
-        let mut devices = info["devices"].as_array().into_iter().flatten();
-        devices.any(|row| row["node"] == "h1" && row["quarantine"]["reason"] == reason)
-    };
-    cluster.await_info("the quarantine", is_in_quarantine).unwrap();
+    cluster.await_info("the quarantine", |info| is_in_quarantine(info, reason)).unwrap();
     let refused = job(&cluster, "h1").run().unwrap();
     assert!(refused.code() != 0 && !refused.stdout.contains("ready"), "{}", refused.report());
-    cluster.accord_as("admin").unwrap().args(["quarantine", "--release", "h1/0"]).run().unwrap().success().unwrap();
+    release(&cluster);
     end(start(&cluster, "h1"));
 }
 

@@ -67,15 +67,30 @@ fn cluster() -> Cluster {
     Cluster::builder().hosts(1).devices(1).memory("64M").without_cgroups().start().unwrap()
 }
 
+/// Starts programs of one and three quarters of the device.
+fn start_quarters(cluster: &Cluster, program: &Path, node: &str, kind: &str) -> [Saturating; 2] {
+    ["25%", "75%"].map(|part| Saturating::start(cluster, program, node, &format!("1:{kind}:{part}")))
+}
+
+/// Returns the regions that both programs run in a while.
+fn ran(programs: &[Saturating; 2]) -> [i64; 2] {
+    let before = programs.each_ref().map(Saturating::ended);
+    std::thread::sleep(COUNTED);
+    let after = programs.each_ref().map(Saturating::ended);
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+/// Whether these are regions of one and three quarters of a device.
+fn are_quarters([one, three]: [i64; 2]) -> bool {
+    one > 0 && 2 * one < three && 2 * three < 9 * one
+}
+
 /// Counts regions of two sessions of one and three quarters of the device, which must divide it like that.
 fn check_shares(cluster: &Cluster, program: &Path, node: &str, kind: &str) {
-    let requests = [format!("1:{kind}:25%"), format!("1:{kind}:75%")];
-    let programs = requests.map(|request| Saturating::start(cluster, program, node, &request));
-    let before: Vec<i64> = programs.iter().map(Saturating::ended).collect();
-    std::thread::sleep(COUNTED);
-    let ran: Vec<i64> = programs.iter().zip(before).map(|(program, before)| program.ended() - before).collect();
+    let programs = start_quarters(cluster, program, node, kind);
+    let ran = ran(&programs);
     println!("regions in {COUNTED:?} on {node}: {ran:?}");
-    assert!(ran[0] > 0 && 2 * ran[0] < ran[1] && 2 * ran[1] < 9 * ran[0], "on {node}: {ran:?}");
+    assert!(are_quarters(ran), "on {node}: {ran:?}");
     programs.into_iter().for_each(Saturating::finish);
 }
 
@@ -85,6 +100,27 @@ fn saturating_sessions_run_regions_in_proportion_to_their_shares() {
     check_shares(&cluster, &program, ELSEWHERE, "cpu");
     // Programs that drive the device themselves.
     check_shares(&cluster, &program, &cluster.host(0), "cpu");
+}
+
+#[test]
+fn programs_take_turns_again_after_their_agents_restart() {
+    let (mut cluster, program) = (cluster(), test_program("cluster/counts_regions.c").unwrap());
+    let node = cluster.host(0);
+    let programs = start_quarters(&cluster, &program, &node, "cpu");
+    cluster.kill_agent(0);
+    let without = ran(&programs);
+    assert!(without.iter().all(|ran| *ran > 0), "without the agent: {without:?}");
+    cluster.start_agent(0).unwrap();
+    let begun = Instant::now();
+    loop {
+        let ran = ran(&programs);
+        println!("regions in {COUNTED:?}: {without:?} without the agent, {ran:?} with the next one");
+        if are_quarters(ran) {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "no turns from the next agent: {ran:?}");
+    }
+    programs.into_iter().for_each(Saturating::finish);
 }
 
 /// On a loaded machine a program may not have its next launch ready in time, and so loses its turn.

@@ -15,7 +15,7 @@ pub(crate) fn version(args: &VersionArgs) -> Result<u8> {
     let build = build_version!();
     let (compiler, _) = settings::CC.in_force(|name| std::env::var(name).ok());
     let found = gcc_version(&compiler);
-    let (control, session) = (accord_proto::VERSION, accord_fabric::handshake::VERSION);
+    let (control, session) = (accord_proto::VERSIONS.own(), accord_fabric::handshake::VERSIONS.own());
     if args.json {
         let all = json!({
             "version": build.version,

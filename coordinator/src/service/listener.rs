@@ -29,8 +29,11 @@ const BACKLOG: i32 = 4_096;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after a failed `accept`, most likely for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// The protocols that a client may name.
-const PROTOCOLS: &[&[u8]] = &[channel::PROTOCOL, session_endpoint::PROTOCOL.as_bytes()];
+/// Returns the protocols that a client may name.
+fn protocols() -> Vec<Vec<u8>> {
+    let of_programs = session_endpoint::protocols().map(String::into_bytes);
+    [channel::PROTOCOL.to_vec()].into_iter().chain(of_programs).collect()
+}
 
 /// Default of [`Listeners::program_lost_after`].
 pub const PROGRAM_LOST_AFTER: Duration = Duration::from_secs(30);
@@ -66,7 +69,7 @@ pub(super) async fn accept(
         let Some((listener, trust)) = &listeners.tcp else { return std::future::pending().await };
         let program_lost_after = listeners.program_lost_after;
         let clients = if witnesses.takes_credentials() { Clients::All } else { Clients::Certified };
-        let configs = ServerConfigs::new(trust.clone(), clients, PROTOCOLS);
+        let configs = ServerConfigs::new(trust.clone(), clients, protocols());
         let greeter = Arc::new(HandshakeServer { configs, witnesses, program_lost_after });
         accept_tcp(&acceptor, listener, greeter).await;
     };

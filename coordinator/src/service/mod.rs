@@ -45,6 +45,7 @@ pub use listener::{Listeners, PROGRAM_LOST_AFTER};
 pub use local_listener::listen_here;
 pub use page::{AnonymousAccess, PageListener, page_url};
 pub use referral::leads;
+pub use registry::registration;
 pub use state_writer::StateWriter;
 pub use token_review::reviewed;
 pub use witness::Attestation;

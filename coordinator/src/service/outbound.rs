@@ -1,7 +1,7 @@
 //! Converts the core's effects to messages.
 
 use accord_cluster::{AgentOrder, Cluster, Refusal};
-use accord_proto::{VERSION, v1};
+use accord_proto::{VERSIONS, v1};
 use accord_types::SessionId;
 use tonic::Status;
 use v1::coordinator_message::Body;
@@ -12,7 +12,7 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
     message(match order {
         AgentOrder::Registered(node) => Body::Registered(v1::Registered {
             address: cluster.node(node).map(|node| node.address.clone()).unwrap_or_default(),
-            version: VERSION,
+            version: VERSIONS.own(),
             node: node.0,
             heartbeat_ms: u32::try_from(cluster.heartbeat_ms(node)).unwrap_or(u32::MAX),
             lost_after_ms: u32::try_from(limits.lost_after_ms).unwrap_or(u32::MAX),

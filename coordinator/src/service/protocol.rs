@@ -3,7 +3,8 @@
 use accord_fabric::session_endpoint;
 use accord_proto::channel;
 use accord_trust::attest::PROTOCOL_MAX;
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::protocol_version::UPGRADE;
+use accord_types::{Error, ErrorCode, Result, printable};
 
 /// The protocol of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,12 +23,13 @@ impl Protocol {
     pub(super) fn named(name: &[u8]) -> Result<Self> {
         match name {
             name if name == channel::PROTOCOL => Ok(Self::Grpc),
-            name if name == session_endpoint::PROTOCOL.as_bytes() => Ok(Self::Session),
-            _ => Err(Error::new(
-                ErrorCode::DeviceUnavailable,
-                "it does not say which protocol it speaks, or speaks another version",
-            )
-            .remedy("install the same version on both")),
+            name if session_endpoint::version_named(name).is_some() => Ok(Self::Session),
+            _ => {
+                let own = session_endpoint::protocols().next().unwrap_or_default();
+                let theirs = printable(&String::from_utf8_lossy(name)).to_string();
+                let why = format!("it speaks \"{theirs}\", and this coordinator {own}");
+                Err(Error::new(ErrorCode::DeviceUnavailable, why).remedy(UPGRADE))
+            }
         }
     }
 }

@@ -3,10 +3,11 @@
 use super::caller::Caller;
 use super::driver::{AGENT_OUTBOX_MAX, Driver};
 use accord_cluster::{Input, Joiner, LinkId, MeasuredPath, Registration};
+use accord_proto::VERSIONS;
 use accord_proto::convert::{Malformed, check_version, node_labels};
 use accord_proto::v1;
 use accord_trust::access::Act;
-use accord_types::{DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey};
+use accord_types::{DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey, SiteScript};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,27 +47,28 @@ impl v1::registry_server::Registry for Registry {
             return Err(Malformed("the first message is empty").into());
         };
         let (outbox, replies) = mpsc::channel(AGENT_OUTBOX_MAX);
-        let (link, name) = match first {
+        let (link, name, version) = match first {
             Body::Register(register) => {
-                check_version(register.version)?;
+                let version = register.version;
+                check_version(version)?;
                 caller.check_node(&register.node_name)?;
                 let registration = registration(register, caller.ip())?;
                 let (link, name) = (self.driver.add_agent(outbox), registration.node_name.clone());
                 self.driver.input(Input::Register { link, registration });
-                (link, name)
+                (link, name, version)
             }
             Body::JoinWorld(v1::JoinWorld { version, node_name, world, run }) => {
                 check_version(version)?;
                 caller.check_node(&node_name)?;
                 let (link, name) = (self.driver.add_agent(outbox), node_name.clone());
                 self.driver.input(Input::Join { link, joiner: Joiner { node_name, world, run } });
-                (link, name)
+                (link, name, version)
             }
             _ => return Err(Malformed("the first message is no registration").into()),
         };
         let driver = self.driver.clone();
         tokio::spawn(async move {
-            if let Err(status) = listen(&driver, link, &mut inbound).await {
+            if let Err(status) = listen(&driver, (link, version), &mut inbound).await {
                 tracing::info!("the connection of node {name}'s agent ended: {}", status.message());
             }
             driver.remove_agent(link);
@@ -75,11 +77,21 @@ impl v1::registry_server::Registry for Registry {
     }
 }
 
-/// Passes an agent's messages to the core until the connection ends or the core drops it.
-async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::AgentMessage>) -> Result<(), Status> {
+/// Passes the messages of an agent, which speaks `version`, to the core until the connection ends or the core drops it.
+async fn listen(
+    driver: &Driver,
+    (link, version): (LinkId, u32),
+    inbound: &mut Streaming<v1::AgentMessage>,
+) -> Result<(), Status> {
     while driver.has_agent(link) {
         let Some(message) = inbound.message().await? else { return Ok(()) };
-        let input = match message.body.ok_or(Malformed("an empty message"))? {
+        let body = match message.body {
+            Some(body) => body,
+            // A message that only the next release knows.
+            None if version > VERSIONS.own() => continue,
+            None => return Err(Malformed("an empty message").into()),
+        };
+        let input = match body {
             Body::Register(_) | Body::JoinWorld(_) => return Err(Malformed("registered twice").into()),
             Body::Heartbeat(beat) => {
                 Input::Heartbeat { link, sessions: beat.sessions.into_iter().map(SessionId).collect() }
@@ -114,9 +126,13 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
                 let outcome = if why.is_empty() { Ok(()) } else { Err(why) };
                 Input::JobSuspended { link, job, suspend, outcome }
             }
-            Body::EpilogFailed(failed) => {
+            Body::ScriptFailed(failed) => {
                 let job = SessionKey::from_bytes(&failed.job).ok_or(Malformed("a job's key that is none"))?;
-                Input::EpilogFailed { link, job, why: failed.why }
+                let script = match failed.script() {
+                    v1::SiteScript::Prolog => SiteScript::Prolog,
+                    v1::SiteScript::Epilog | v1::SiteScript::Unspecified => SiteScript::Epilog,
+                };
+                Input::ScriptFailed { link, job, script, why: failed.why }
             }
             Body::DeviceTested(tested) => {
                 let v1::DeviceTested { ordinal, verdict: _, why, number } = &tested;
@@ -141,7 +157,11 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
     Ok(())
 }
 
-fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration, Malformed> {
+/// Returns the core's form of an agent's registration, whose connection comes from `peer`.
+///
+/// # Errors
+/// Returns what is malformed.
+pub fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration, Malformed> {
     let devices = register.devices.into_iter().map(DeviceInfo::try_from);
     Ok(Registration {
         node_name: register.node_name,

@@ -10,12 +10,12 @@ use tokio_rustls::rustls::ServerConfig;
 pub(super) struct ServerConfigs {
     trust: Arc<Trust>,
     clients: Clients,
-    protocols: &'static [&'static [u8]],
+    protocols: Vec<Vec<u8>>,
     made: ShortLock<Option<(Arc<Identity>, Arc<ServerConfig>)>>,
 }
 
 impl ServerConfigs {
-    pub(super) fn new(trust: Arc<Trust>, clients: Clients, protocols: &'static [&'static [u8]]) -> Self {
+    pub(super) fn new(trust: Arc<Trust>, clients: Clients, protocols: Vec<Vec<u8>>) -> Self {
         Self { trust, clients, protocols, made: ShortLock::default() }
     }
 
@@ -31,7 +31,8 @@ impl ServerConfigs {
         {
             return Ok(config.clone());
         }
-        let config = identity.server_for(self.clients, self.protocols)?;
+        let protocols: Vec<&[u8]> = self.protocols.iter().map(Vec::as_slice).collect();
+        let config = identity.server_for(self.clients, &protocols)?;
         *made = Some((identity, config.clone()));
         Ok(config)
     }

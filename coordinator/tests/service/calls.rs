@@ -330,10 +330,11 @@ fn no_coordinator_at_the_address_is_an_error_with_a_remedy() {
 #[test]
 fn another_version_is_refused_by_name() {
     let fixture = Fixture::new();
-    let other = v1::Register { version: VERSION + 1, ..register("h1") };
+    let other = v1::Register { version: VERSION + 2, ..register("h1") };
     let status = fixture.attend(agent("h1"), other).err().expect("refused");
     assert_eq!(status.code(), Code::FailedPrecondition);
-    assert!(status.message().contains("version 2"), "{status}");
+    assert!(status.message().contains(&format!("version {}", VERSION + 2)), "{status}");
+    assert!(status.message().contains(&format!("this side version {VERSION}; install")), "{status}");
     let request = v1::DescribeRequest { version: 0, ..v1::DescribeRequest::default() };
     let status = fixture.runtime.block_on(fixture.cluster().describe(request)).unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);

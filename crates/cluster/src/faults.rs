@@ -14,13 +14,11 @@ use accord_scheduler::class::DeviceClass;
 use accord_scheduler::{Input, JobId, Phase, Quarantine};
 use accord_telemetry::log::AUDIT;
 use accord_types::texts::{WORDS_MAX, cut};
-use accord_types::{DeviceFault, DeviceId, DeviceVerdict, NodeId, SessionKey};
+use accord_types::{DeviceFault, DeviceId, DeviceVerdict, NodeId, SessionKey, SiteScript};
 use std::collections::BTreeMap;
 
 /// The name in the audit log for a quarantine that a test has ended.
 const TEST: &str = "a test by its agent";
-/// The name in the audit log for a quarantine that a failed epilog has begun.
-const EPILOG: &str = "the site's epilog";
 
 impl Cluster {
     /// Handles the first report of a device's fault by a session.
@@ -60,24 +58,25 @@ impl Cluster {
         self.allocations.push(Input::Quarantine { device, reason, by: None, charged, uuid });
     }
 
-    /// Puts a job's devices on a node into quarantine, because the site's epilog has failed there. A test of the device says nothing of what the
-    /// epilog has left undone, so that only an administrator ends the quarantine.
-    pub(super) fn epilog_failed(
+    /// Puts a job's devices on a node into quarantine, because a script of the site has failed there. A test of the device says nothing of what the
+    /// script has left undone, so that only an administrator ends the quarantine.
+    pub(super) fn script_failed(
         &mut self,
         now: Millis,
         link: LinkId,
-        (key, why): (SessionKey, &str),
+        (key, script, why): (SessionKey, SiteScript, &str),
         out: &mut Vec<Effect>,
     ) {
         let Some(node) = self.note_alive(now, link, out) else { return };
         let Some(job) = self.allocations.job_by_key(key) else { return };
-        let reason = format!("the epilog of job {job} has failed: {why}");
+        let script = script.name();
+        let reason = format!("the {script} of job {job} has failed: {why}");
         for device in self.allocations.releasing_of(key, node) {
             let quarantine = self.allocations.scheduler().quarantine_of(device);
             if quarantine.is_some_and(|quarantine| quarantine.by.is_some()) {
                 continue;
             }
-            let (by, reason) = (Some(EPILOG.to_owned()), cut(&reason, WORDS_MAX).to_owned());
+            let (by, reason) = (Some(format!("the site's {script}")), cut(&reason, WORDS_MAX).to_owned());
             let uuid = self.uuid_of(device);
             self.allocations.push(Input::Quarantine { device, reason, by, charged: false, uuid });
         }

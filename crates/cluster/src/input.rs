@@ -6,7 +6,7 @@ use accord_scheduler::policy::SitePolicy;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
     DeviceId, DeviceInfo, DeviceUse, DeviceVerdict, Hardware, JobGrant, KernelLimits, NodeFigures, NodeId,
-    SessionGrant, SessionId, SessionKey, SessionRequest,
+    SessionGrant, SessionId, SessionKey, SessionRequest, SiteScript,
 };
 
 /// A connection of an agent. The driver never reuses a number.
@@ -107,8 +107,8 @@ pub enum Input {
     JobReleased { link: LinkId, job: SessionKey },
     /// An agent has carried out [`AgentOrder::Suspend`](super::AgentOrder::Suspend) with this value, or reports why it could not.
     JobSuspended { link: LinkId, job: SessionKey, suspend: bool, outcome: Result<(), String> },
-    /// The site's epilog has failed for a job whose release this agent is about to confirm.
-    EpilogFailed { link: LinkId, job: SessionKey, why: String },
+    /// A script of the site has failed for a job whose release this agent is about to confirm.
+    ScriptFailed { link: LinkId, job: SessionKey, script: SiteScript, why: String },
     /// An agent stops soon, and lets what uses its node end first.
     Leaving { link: LinkId },
     /// An agent stops.

@@ -204,7 +204,7 @@ impl Cluster {
             Input::JobSuspended { link, job, suspend, outcome } => {
                 self.job_suspended(now, link, job, (suspend, outcome), out);
             }
-            Input::EpilogFailed { link, job, why } => self.epilog_failed(now, link, (job, &why), out),
+            Input::ScriptFailed { link, job, script, why } => self.script_failed(now, link, (job, script, &why), out),
             Input::Leaving { link } => self.leaving(link, out),
             Input::Goodbye { link } => self.goodbye(now, link, out),
             Input::LinkLost { link } => self.link_lost(now, link, out),

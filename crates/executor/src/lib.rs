@@ -45,7 +45,7 @@ use session::Session;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-pub use turn_lane::{Reconnect, TurnLane};
+pub use turn_lane::{EndedTurns, TurnLane};
 
 /// The longest wait for the program's command lane.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(10);

@@ -3,26 +3,18 @@
 use accord_device::{TurnAgent, TurnKeeper, resume, suspend};
 use accord_fabric::transport::SharedLane;
 use accord_fabric::turn_messages::{HoldTurn, TurnChannel, TurnOrder, TurnRequest};
-use accord_types::SuspendRefusal;
 use accord_types::short_lock::ShortLock;
 use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
+use accord_types::{NextTurn, SuspendRefusal};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Opens another lane to the agent, after the earlier one has ended.
-pub type Reconnect = Box<dyn Fn() -> Option<SharedLane> + Send + Sync>;
-
-/// The pause before an attempt to reconnect.
-const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The agent, over a lane. If it ends, all regions run; suspended work waits for another agent.
 pub struct TurnLane {
-    channel: ShortLock<Arc<TurnChannel>>,
-    reconnect: Option<Reconnect>,
-    /// Held while a device joins or leaves, whose messages are in the order of the changes.
+    channel: TurnChannel,
+    /// Held while a device joins or leaves, whose messages are in the order of the changes, and at the lane's end.
     membership: TurnLock<()>,
     /// Held while the work is suspended or resumed.
     suspension: TurnLock<()>,
@@ -39,6 +31,16 @@ struct Keepers {
     suspended: Option<u64>,
 }
 
+/// What a lane leaves at its end.
+pub struct EndedTurns {
+    /// Ordinals and keepers of the devices that were joined.
+    pub keepers: Vec<(u32, Arc<TurnKeeper>)>,
+    /// Whether the agent has given a turn: it gives none, and closes the lane, if the session is of no job.
+    pub gave_turns: bool,
+    /// The bytes of host memory that the suspended work takes; `None` if it is not suspended.
+    pub suspended: Option<u64>,
+}
+
 /// The keeper of a device that has joined.
 struct Joined {
     /// The number of its join, which the agent's messages name: those for an earlier keeper of the device may still arrive.
@@ -47,16 +49,19 @@ struct Joined {
 }
 
 impl TurnLane {
-    /// Starts the thread that reads the lane. `reconnect` opens another one if the agent ends while the work is suspended.
+    /// Starts the thread that reads the lane. It calls `on_end` at the lane's end.
     ///
     /// # Errors
     /// Returns the system's error if there is no thread.
-    pub fn start(lane: SharedLane, reconnect: Option<Reconnect>) -> io::Result<Arc<Self>> {
+    pub fn start(lane: SharedLane, on_end: impl FnOnce(EndedTurns) + Send + 'static) -> io::Result<Arc<Self>> {
         let (membership, suspension, keepers) = (TurnLock::default(), TurnLock::default(), ShortLock::default());
-        let channel = ShortLock::new(Arc::new(TurnChannel::new(lane)));
-        let this = Arc::new(Self { channel, reconnect, membership, suspension, keepers });
+        let this = Arc::new(Self { channel: TurnChannel::new(lane), membership, suspension, keepers });
         let reader = this.clone();
-        threads::spawn("accord-turns", move || reader.read())?;
+        threads::spawn("accord-turns", move || {
+            let ended = reader.read();
+            drop(reader);
+            on_end(ended);
+        })?;
         Ok(this)
     }
 
@@ -65,47 +70,43 @@ impl TurnLane {
         self.keepers.lock().has_ended
     }
 
-    fn read(self: Arc<Self>) {
-        loop {
-            let channel = self.channel();
-            while let Ok(order) = channel.receive_order() {
-                match order {
-                    TurnOrder::Hold(hold) => self.hold(hold),
-                    TurnOrder::Suspend { room } => self.in_background(move |this| this.suspend(room)),
-                    TurnOrder::Resume => self.in_background(|this| this.resume()),
-                }
-            }
-            if !self.has_reconnected() {
-                break;
-            }
+    /// Joins the devices of a lane that has ended. Their work stays suspended if it was.
+    pub fn join_again(&self, ended: EndedTurns) {
+        let _one = self.membership.take();
+        if ended.suspended.is_some() {
+            // Devices that have joined since have no memory yet, and nothing to refuse.
+            let _ = suspend(&self.keepers(), u64::MAX);
         }
-        let mut keepers = self.keepers.lock();
-        keepers.has_ended = true;
-        let released = std::mem::take(&mut keepers.by_ordinal);
-        drop(keepers);
-        released.into_values().for_each(|joined| joined.keeper.release());
+        ended.keepers.iter().for_each(|(ordinal, keeper)| self.add(*ordinal, keeper));
+        if let Some(bytes) = ended.suspended {
+            self.keepers.lock().suspended = Some(bytes);
+            self.send(TurnRequest::Suspended { bytes });
+        }
     }
 
-    /// Opens another lane while the work is suspended: another job may have the devices. Returns `false` if it is not, or there
-    /// is no work any more.
-    fn has_reconnected(&self) -> bool {
-        let Some(reconnect) = &self.reconnect else { return false };
-        loop {
-            let keepers = self.keepers.lock();
-            let Some(bytes) = keepers.suspended.filter(|_| !keepers.by_ordinal.is_empty()) else { return false };
-            drop(keepers);
-            std::thread::sleep(RECONNECT_PAUSE);
-            let Some(lane) = reconnect() else { continue };
-            let _one = self.membership.take();
-            *self.channel.lock() = Arc::new(TurnChannel::new(lane));
-            let keepers = self.keepers.lock();
-            let joined: Vec<(u32, u64)> =
-                keepers.by_ordinal.iter().map(|(ordinal, joined)| (*ordinal, joined.number)).collect();
-            drop(keepers);
-            joined.into_iter().for_each(|(ordinal, number)| self.send(TurnRequest::Join { ordinal, number }));
-            self.send(TurnRequest::Suspended { bytes });
-            return true;
+    /// Reads to the lane's end, and releases the keepers of the devices that are joined.
+    fn read(self: &Arc<Self>) -> EndedTurns {
+        let mut gave_turns = false;
+        while let Ok(order) = self.channel.receive_order() {
+            match order {
+                TurnOrder::Hold(hold) => {
+                    gave_turns = true;
+                    self.hold(hold);
+                }
+                TurnOrder::Suspend { room } => self.in_background(move |this| this.suspend(room)),
+                TurnOrder::Resume => self.in_background(|this| this.resume()),
+            }
         }
+        // A device that joins meanwhile is released, too.
+        let _one = self.membership.take();
+        let mut keepers = self.keepers.lock();
+        keepers.has_ended = true;
+        let suspended = keepers.suspended.take();
+        let released = std::mem::take(&mut keepers.by_ordinal);
+        drop(keepers);
+        released.values().for_each(|joined| joined.keeper.release());
+        let keepers = released.into_iter().map(|(ordinal, joined)| (ordinal, joined.keeper)).collect();
+        EndedTurns { keepers, gave_turns, suspended }
     }
 
     fn hold(&self, hold: HoldTurn) {
@@ -161,19 +162,8 @@ impl TurnLane {
         self.keepers.lock().by_ordinal.values().map(|joined| joined.keeper.clone()).collect()
     }
 
-    fn channel(&self) -> Arc<TurnChannel> {
-        self.channel.lock().clone()
-    }
-
-    fn send(&self, request: TurnRequest) {
-        // The reader finds the end of the lane, too.
-        let _ = self.channel().send_request(request);
-    }
-}
-
-impl TurnAgent for TurnLane {
-    fn join(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
-        let _one = self.membership.take();
+    /// Adds a keeper, while the caller holds `membership`.
+    fn add(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
         if keeper.has_ended() {
             // The device may have started anew, and its next keeper joined.
             return;
@@ -193,14 +183,28 @@ impl TurnAgent for TurnLane {
             let _ = suspend(std::slice::from_ref(keeper), u64::MAX);
         }
         self.send(TurnRequest::Join { ordinal, number });
+        // After the message, as the agent ignores wishes of a process that has not joined.
+        keeper.hold_back();
+    }
+
+    fn send(&self, request: TurnRequest) {
+        // The reader finds the end of the lane, too.
+        let _ = self.channel.send_request(request);
+    }
+}
+
+impl TurnAgent for TurnLane {
+    fn join(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
+        let _one = self.membership.take();
+        self.add(ordinal, keeper);
     }
 
     fn wants(&self, ordinal: u32) {
         self.send(TurnRequest::Wants { ordinal });
     }
 
-    fn returns(&self, ordinal: u32, turn: u64, wants: bool) {
-        self.send(TurnRequest::Returns { ordinal, turn, wants });
+    fn returns(&self, ordinal: u32, turn: u64, next: NextTurn) {
+        self.send(TurnRequest::Returns { ordinal, turn, next });
     }
 
     fn leave(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {

@@ -22,10 +22,11 @@ mod server;
 use crate::key::{self, Key};
 use crate::route::Route;
 use crate::transport::{self, Lane, PeerAddress, SharedLane, Transport};
+use accord_types::protocol_version::UPGRADE;
 use accord_types::{Error, ErrorCode, Result, scarce};
 pub(crate) use answer::refusal;
 use answer::{ANSWER_LEN, CHALLENGE_LEN, REFUSAL_MAX, REFUSED_FOR_NOW, WELCOME, answer};
-pub use hello::{HELLO_LEN, Hello, MAGIC, Purpose, VERSION};
+pub use hello::{HELLO_LEN, Hello, MAGIC, Purpose, VERSION, VERSIONS};
 use hello::{NONCE_LEN, malformed, unavailable};
 pub use io::Deadline;
 pub use secret::{Introduced, LaneSecret, check_secure};
@@ -97,7 +98,7 @@ pub fn introduce(lane: &dyn Lane, hello: &Hello, key: &Key, deadline: Deadline, 
     key::fill_random(&mut nonce)?;
     let hello = hello.encode(&nonce);
     io::write(lane, &hello, deadline).map_err(broken)?;
-    let length = read_answer(lane, deadline, server)?;
+    let (length, version) = read_answer(lane, deadline, server)?;
     if length != CHALLENGE_LEN {
         return Err(unavailable(format!("{server} does not follow the protocol: a challenge of {length} bytes")));
     }
@@ -111,8 +112,8 @@ pub fn introduce(lane: &dyn Lane, hello: &Hello, key: &Key, deadline: Deadline, 
     let proof = key.prove(&[CLIENT, &hello, server_nonce]);
     io::write(lane, &proof, deadline).map_err(broken)?;
     match read_answer(lane, deadline, server)? {
-        0 => Ok(LaneSecret::new(key, &hello, server_nonce)),
-        length => Err(unavailable(format!("{server} does not follow the protocol: a welcome of {length} bytes"))),
+        (0, _) => Ok(LaneSecret::new(key, &hello, server_nonce, VERSIONS.common(version))),
+        (length, _) => Err(unavailable(format!("{server} does not follow the protocol: a welcome of {length} bytes"))),
     }
 }
 
@@ -120,8 +121,9 @@ fn broken_off(server: &str, error: &std::io::Error) -> Error {
     unavailable(format!("{server} broke the handshake off: {error}")).remedy("see the agents' messages")
 }
 
-/// Reads the fixed part of an answer, and the rest if the answer is a refusal. Returns the length of the rest.
-fn read_answer(lane: &dyn Lane, deadline: Deadline, server: &str) -> Result<usize> {
+/// Reads the fixed part of an answer, and the rest if the answer is a refusal. Returns the length of the rest, and
+/// the server's version.
+fn read_answer(lane: &dyn Lane, deadline: Deadline, server: &str) -> Result<(usize, u32)> {
     let broken = |error| broken_off(server, &error);
     let mut answer = [0; ANSWER_LEN];
     io::read(lane, &mut answer, deadline).map_err(broken)?;
@@ -129,14 +131,14 @@ fn read_answer(lane: &dyn Lane, deadline: Deadline, server: &str) -> Result<usiz
         return Err(unavailable(format!("{server} does not speak Accord's protocol")).remedy("check the port"));
     }
     let version = u32::from_le_bytes(io::take(&answer, 8));
-    if version != VERSION {
-        return Err(unavailable(format!("{server} speaks protocol {version}, this program {VERSION}"))
-            .remedy("install the same version on both"));
+    if !VERSIONS.serves(version) {
+        let own = VERSIONS.own();
+        return Err(unavailable(format!("{server} speaks protocol {version}, this program {own}")).remedy(UPGRADE));
     }
     let verdict = u16::from_le_bytes(io::take(&answer, 12));
     let length = usize::from(u16::from_le_bytes(io::take(&answer, 14)));
     if verdict == WELCOME {
-        return Ok(length);
+        return Ok((length, version));
     }
     let mut text = vec![0; length.min(REFUSAL_MAX)];
     io::read(lane, &mut text, deadline).map_err(broken)?;

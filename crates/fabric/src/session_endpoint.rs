@@ -19,7 +19,7 @@
 //! program that has asked for nothing names the devices that it uses, by InUse.
 
 use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX, USES_MAX};
-use crate::handshake::Purpose;
+use crate::handshake::{Purpose, VERSIONS};
 use crate::transport::{self, Lane, PeerAddress, Refused, SharedLane, probe_often, probe_seldom};
 pub use crate::wait_display::WaitedMessage;
 use crate::wait_display::{WaitDisplay, called};
@@ -36,6 +36,19 @@ use std::time::{Duration, Instant};
 /// The protocol's name in the TLS handshake. Its number is the version of all messages to programs,
 /// [`crate::handshake::VERSION`].
 pub const PROTOCOL: &str = "accord-session/2";
+/// The beginning of the names of all its versions.
+const ANY_VERSION: &str = "accord-session/";
+
+/// Returns the names of the versions that this process knows, its own first.
+pub fn protocols() -> impl Iterator<Item = String> {
+    VERSIONS.known().map(|version| format!("{ANY_VERSION}{version}"))
+}
+
+/// Returns the version that a name of the protocol has, if peers of that version are served.
+pub fn version_named(name: &[u8]) -> Option<u32> {
+    let version = std::str::from_utf8(name).ok()?.strip_prefix(ANY_VERSION)?;
+    version.parse().ok().filter(|version| VERSIONS.serves(*version))
+}
 
 /// Time after which the user is informed that opening takes long.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
@@ -316,15 +329,18 @@ fn reach(
             Refused::Strange(error) => Failure::Final(error),
         })?;
         lane.limit(Some(timeout)).map_err(shaken)?;
-        let len = u8::try_from(PROTOCOL.len()).unwrap_or(u8::MAX);
-        lane.send(&[&[len], PROTOCOL.as_bytes()].concat()).map_err(shaken)?;
+        // A coordinator of the release before serves this version, too.
+        let protocol = protocols().next().unwrap_or_default();
+        let len = u8::try_from(protocol.len()).unwrap_or(u8::MAX);
+        lane.send(&[&[len], protocol.as_bytes()].concat()).map_err(shaken)?;
         await_answer(&*lane, &shaken)?;
         return Ok((lane, None));
     }
     let remedy = "set ACCORD_COORDINATOR to host:port";
     address.check("coordinator", remedy)?;
     let below = transport::connect_tcp(address, "coordinator", remedy, timeout).map_err(Failure::Again)?;
-    let secured = transport::connect_tls(below.clone(), identity.to_coordinator(PROTOCOL.as_bytes())?, timeout);
+    let protocols: Vec<Vec<u8>> = protocols().map(String::into_bytes).collect();
+    let secured = transport::connect_tls(below.clone(), identity.to_coordinator_by(&protocols)?, timeout);
     let lane = secured.map_err(shaken)?;
     lane.introduced(Purpose::Session.unread_max()).map_err(shaken)?;
     if let Some(attester) = identity.attester() {

@@ -14,6 +14,7 @@
 //! ```
 
 use crate::transport::SharedLane;
+use accord_types::NextTurn;
 use accord_types::SuspendRefusal;
 use accord_types::turn_lock::TurnLock;
 use std::io::{self, ErrorKind, IoSlice};
@@ -65,8 +66,8 @@ pub enum TurnRequest {
     Join { ordinal: u32, number: u64 },
     /// A region waits, and the process has no turn.
     Wants { ordinal: u32 },
-    /// The turn has ended. `wants`: further regions wait.
-    Returns { ordinal: u32, turn: u64, wants: bool },
+    /// The turn has ended.
+    Returns { ordinal: u32, turn: u64, next: NextTurn },
     /// The device was shut down.
     Leave { ordinal: u32 },
     /// The work is suspended, and takes these bytes of host memory.
@@ -132,8 +133,8 @@ impl TurnRequest {
         match self {
             Self::Join { ordinal, number } => words(JOIN, ordinal, number, 0, 0),
             Self::Wants { ordinal } => words(WANTS, ordinal, 0, 0, 0),
-            Self::Returns { ordinal, turn, wants: false } => words(RETURNS, ordinal, 0, turn, 0),
-            Self::Returns { ordinal, turn, wants: true } => words(RETURNS_AND_WANTS, ordinal, 0, turn, 0),
+            Self::Returns { ordinal, turn, next: NextTurn::NotWanted } => words(RETURNS, ordinal, 0, turn, 0),
+            Self::Returns { ordinal, turn, next: NextTurn::Wanted } => words(RETURNS_AND_WANTS, ordinal, 0, turn, 0),
             Self::Leave { ordinal } => words(LEAVE, ordinal, 0, 0, 0),
             Self::Suspended { bytes } => words(SUSPENDED, 0, bytes, 0, 0),
             Self::Resumed => words(RESUMED, 0, 0, 0, 0),
@@ -148,8 +149,8 @@ impl TurnRequest {
         match parts(message)? {
             (JOIN, ordinal, number, 0, 0) => Some(Self::Join { ordinal, number }),
             (WANTS, ordinal, 0, 0, 0) => Some(Self::Wants { ordinal }),
-            (RETURNS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, wants: false }),
-            (RETURNS_AND_WANTS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, wants: true }),
+            (RETURNS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, next: NextTurn::NotWanted }),
+            (RETURNS_AND_WANTS, ordinal, 0, turn, 0) => Some(Self::Returns { ordinal, turn, next: NextTurn::Wanted }),
             (LEAVE, ordinal, 0, 0, 0) => Some(Self::Leave { ordinal }),
             (SUSPENDED, 0, bytes, 0, 0) => Some(Self::Suspended { bytes }),
             (RESUMED, 0, 0, 0, 0) => Some(Self::Resumed),
@@ -248,12 +249,12 @@ mod tests {
             agent.send_order(order).unwrap();
             assert_eq!(process.receive_order().unwrap(), order);
         }
-        let returns = |wants| TurnRequest::Returns { ordinal: 2, turn: 1 << 40, wants };
+        let returns = |next| TurnRequest::Returns { ordinal: 2, turn: 1 << 40, next };
         let requests = [
             TurnRequest::Join { ordinal: 0, number: u64::MAX },
             TurnRequest::Wants { ordinal: u32::MAX },
-            returns(false),
-            returns(true),
+            returns(NextTurn::NotWanted),
+            returns(NextTurn::Wanted),
             TurnRequest::Leave { ordinal: 1 },
             TurnRequest::Suspended { bytes: u64::MAX },
             TurnRequest::Resumed,

@@ -16,7 +16,15 @@ impl Identity {
     /// # Errors
     /// Returns an error if TLS rejects the certificate or the key.
     pub fn to_coordinator(&self, protocol: &[u8]) -> Result<Arc<ClientConfig>> {
-        to_coordinator(self, protocol).map(Arc::new)
+        self.to_coordinator_by(&[protocol.to_vec()])
+    }
+
+    /// Returns the configuration as [`Identity::to_coordinator`], for a client that speaks one of these protocols.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Identity::to_coordinator`].
+    pub fn to_coordinator_by(&self, protocols: &[Vec<u8>]) -> Result<Arc<ClientConfig>> {
+        to_coordinator(self, protocols).map(Arc::new)
     }
 
     /// Returns the TLS configuration for accepting the cluster's processes that speak one of `protocols`.
@@ -36,7 +44,7 @@ impl Identity {
     }
 }
 
-fn to_coordinator(identity: &Identity, protocol: &[u8]) -> Result<ClientConfig> {
+fn to_coordinator(identity: &Identity, protocols: &[Vec<u8>]) -> Result<ClientConfig> {
     let verifier = Holder::new(identity, Act::Coordinate);
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -50,7 +58,7 @@ fn to_coordinator(identity: &Identity, protocol: &[u8]) -> Result<ClientConfig> 
         IdentityProof::Attested(_) => config.with_no_client_auth(),
         IdentityProof::System => return Err(nothing_to_show()),
     };
-    config.alpn_protocols = vec![protocol.to_vec()];
+    config.alpn_protocols = protocols.to_vec();
     config.resumption = Resumption::disabled();
     // A lane takes over the traffic keys of each direction.
     config.enable_secret_extraction = true;

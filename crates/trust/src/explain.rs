@@ -1,5 +1,6 @@
 //! Explains failed handshakes: cause and remedy.
 
+use accord_types::protocol_version::UPGRADE;
 use accord_types::{Error, ErrorCode};
 use rustls::{AlertDescription, CertificateError};
 use std::error::Error as StdError;
@@ -38,11 +39,11 @@ pub fn handshake(error: &rustls::Error, peer: &str) -> Error {
         Tls::InvalidCertificate(why) => return certificate(why, peer),
         Tls::NoCertificatesPresented => (format!("{peer} showed no certificate"), ISSUE),
         Tls::AlertReceived(alert) => return refusal(*alert, peer),
-        Tls::NoApplicationProtocol => (format!("{peer} speaks another version of Accord's protocol"), UPDATE),
+        Tls::NoApplicationProtocol => (format!("{peer} speaks another version of Accord's protocol"), UPGRADE),
         Tls::InvalidMessage(_) => {
             (format!("{peer} does not speak TLS"), "check the port, and that both are of the same version")
         }
-        Tls::PeerIncompatible(why) => (format!("{peer} can't agree on TLS 1.3: {why:?}"), UPDATE),
+        Tls::PeerIncompatible(why) => (format!("{peer} can't agree on TLS 1.3: {why:?}"), UPGRADE),
         error => (
             format!("the handshake with {peer} failed: {error}"),
             "check that nothing between the two changes what is sent",
@@ -53,7 +54,6 @@ pub fn handshake(error: &rustls::Error, peer: &str) -> Error {
 
 const ISSUE: &str = "issue one for it (accord pki issue)";
 const RENEW: &str = "renew it (accord pki renew), and check the clocks of both machines";
-const UPDATE: &str = "install the same version on both";
 const SAME_CA: &str = "use certificates of one authority on both sides (ca.crt in the folder of ACCORD_TLS)";
 
 /// Explains why this side rejected the peer's certificate.
@@ -97,9 +97,9 @@ fn refusal(alert: AlertDescription, peer: &str) -> Error {
             (format!("{peer} does not take the certificate of this cluster or role"), ISSUE)
         }
         AlertDescription::NoApplicationProtocol => {
-            (format!("{peer} speaks another version of Accord's protocol"), UPDATE)
+            (format!("{peer} speaks another version of Accord's protocol"), UPGRADE)
         }
-        AlertDescription::ProtocolVersion => (format!("{peer} does not speak TLS 1.3"), UPDATE),
+        AlertDescription::ProtocolVersion => (format!("{peer} does not speak TLS 1.3"), UPGRADE),
         alert => (format!("{peer} refused the handshake: {alert:?}"), "look at its messages"),
     };
     Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy)

@@ -124,7 +124,7 @@ impl Session {
                 }
                 if let Some(coordinator) = coordinator.clone().filter(|link| device.is_shared || link.is_of_job()) {
                     let (agent, key) = (agent.clone(), Key::from(lease.key));
-                    let new = || Arc::new(NodeTurns::new(agent, terms, lease.session, key, coordinator));
+                    let new = || NodeTurns::new(agent, terms, lease.session, key, coordinator);
                     local.take_turns(turns.get_or_insert_with(new).clone());
                 }
                 if let Some(coordinator) = coordinator.clone() {

@@ -3,7 +3,7 @@
 use super::epoch::CoordinatorEpoch;
 use crate::measure::Measures;
 use crate::metrics::Registered;
-use crate::node::{AgentEnding, AgentReport, DRIVERS_MAX, Disconnect, EXECUTORS_MAX, GRANTS_MAX, SiteScript};
+use crate::node::{AgentEnding, AgentReport, DRIVERS_MAX, Disconnect, EXECUTORS_MAX, GRANTS_MAX};
 use crate::session_logs::SessionLog;
 use crate::site_scripts::SiteScripts;
 use crate::supervise::Supervisor;
@@ -13,13 +13,13 @@ use accord_fabric::transport::mpi::MpiFabric;
 use accord_proto::bounds::{AGENT_MESSAGE_MAX, NODE_GRANTS_MAX, NODE_SESSIONS_MAX};
 use accord_proto::channel::Coordinator;
 use accord_proto::convert::{check_version, labels};
-use accord_proto::{VERSION, v1};
+use accord_proto::{VERSIONS, v1};
 use accord_types::node_labels::NodeLabels;
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::threads;
 use accord_types::{
     DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, GpuAware, Hardware, JobGrant, KernelLimits, NodeFigures, NodeId,
-    PathTimes, SessionGrant, SessionId, SessionKey,
+    PathTimes, SessionGrant, SessionId, SessionKey, SiteScript,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -274,8 +274,13 @@ pub(super) fn words(word: AgentReport) -> agent_message::Body {
             let why = outcome.err().map_or_else(String::new, |why| cut(&why, WORDS_MAX).to_owned());
             agent_message::Body::JobSuspended(v1::JobSuspended { job: job.0.to_vec(), suspend, why })
         }
-        AgentReport::EpilogFailed(job, why) => {
-            agent_message::Body::EpilogFailed(v1::EpilogFailed { job: job.0.to_vec(), why })
+        AgentReport::ScriptFailed(job, script, why) => {
+            let script = match script {
+                SiteScript::Prolog => v1::SiteScript::Prolog,
+                SiteScript::Epilog => v1::SiteScript::Epilog,
+            };
+            let (job, script) = (job.0.to_vec(), script.into());
+            agent_message::Body::ScriptFailed(v1::ScriptFailed { job, why, script })
         }
         AgentReport::Tested(ordinal, number, verdict) => {
             let (verdict, why) = match verdict {
@@ -347,7 +352,7 @@ impl Identity {
         jobs: Vec<JobGrant>,
     ) -> v1::Register {
         v1::Register {
-            version: VERSION,
+            version: VERSIONS.own(),
             node_name: self.node_name.clone(),
             incarnation: self.incarnation,
             address: self.address.clone(),

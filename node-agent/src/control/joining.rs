@@ -4,7 +4,7 @@
 use super::connection::{Attendance, CONNECT_TIMEOUT, probed};
 use crate::node::Disconnect;
 use accord_proto::channel::Coordinator;
-use accord_proto::{VERSION, v1};
+use accord_proto::{VERSIONS, v1};
 use accord_types::{Rank, printable, threads};
 use std::io::{self, Write as _};
 use std::sync::mpsc;
@@ -21,7 +21,7 @@ impl Joining {
     /// Announces the rank to the coordinator, and returns once it is announced. If the coordinator reports a lost rank,
     /// this process ends. Returns `None` without a coordinator: an early death is then noticed only by a timeout.
     pub(crate) fn begin(coordinator: Coordinator, node_name: String, world: String) -> Option<Self> {
-        let join = v1::JoinWorld { version: VERSION, node_name, world, run: run() };
+        let join = v1::JoinWorld { version: VERSIONS.own(), node_name, world, run: run() };
         let (complete, completed) = oneshot::channel();
         let (reported, is_reported) = mpsc::channel();
         let attend = async move {

@@ -18,14 +18,16 @@ impl Node {
     /// Records that a program drives devices of its session here.
     ///
     /// # Errors
-    /// Returns `acc_error_device_unavailable` if the session has ended, or there are too many such programs.
+    /// Returns `acc_error_device_unavailable` if the session has ended, or there are too many such programs, in all or of
+    /// its user.
     pub fn drives(&mut self, now: Duration, session: SessionId, process: Option<ProcessId>) -> Result<DriverId> {
         let grant = self.grant(now, session)?;
         self.check_prolog(&grant)?;
         let job = grant.job;
-        let driver = self.drivers.add(Driver { session, job, process, has_lane: true }).ok_or_else(|| {
-            let cause = format!("too many programs drive devices of node {} themselves", self.name);
-            Error::new(ErrorCode::DeviceUnavailable, cause).remedy("try again when other programs have ended")
+        let driver = Driver { session, job, process, has_lane: true };
+        let driver = self.drivers.add(driver, &grant.user, self.quota).map_err(|(why, remedy)| {
+            let cause = format!("node {} can't take session {session}: {why}", self.name);
+            Error::new(ErrorCode::DeviceUnavailable, cause).node(&self.name).remedy(remedy)
         })?;
         self.kept_changes += 1;
         Ok(driver)

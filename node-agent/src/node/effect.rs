@@ -2,27 +2,8 @@
 
 use super::drivers::{DriverId, ProcessId};
 use accord_types::{
-    DeviceUse, DeviceVerdict, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
+    DeviceUse, DeviceVerdict, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey, SiteScript,
 };
-
-/// A program of the site that an agent runs for each job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SiteScript {
-    /// Runs before the job's first use of the node's devices.
-    Prolog,
-    /// Runs after the job's last use of them.
-    Epilog,
-}
-
-impl SiteScript {
-    /// Returns the script's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Prolog => "prolog",
-            Self::Epilog => "epilog",
-        }
-    }
-}
 
 /// An action for the driver, to be carried out in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,8 +52,8 @@ pub enum AgentReport {
     Leaving,
     /// No executor of a job is left that was to be released.
     JobReleased(SessionKey),
-    /// The site's epilog has failed for a job, for this reason. [`AgentReport::JobReleased`] follows.
-    EpilogFailed(SessionKey, String),
+    /// A script of the site has failed for a job, for this reason. [`AgentReport::JobReleased`] follows.
+    ScriptFailed(SessionKey, SiteScript, String),
     /// The coordinator's order to suspend a job, or to resume it, was carried out, or could not be for this reason.
     JobSuspended(SessionKey, bool, Result<(), String>),
     /// The verdict of a test of the device with this ordinal, and the number of the order.

@@ -1,7 +1,6 @@
 //! Jobs that hold devices of this node. A restarted coordinator learns of them from the agent.
 
-use super::effect::SiteScript;
-use accord_types::{HeldDevice, JobGrant, SessionId, SessionKey};
+use accord_types::{HeldDevice, JobGrant, SessionId, SessionKey, SiteScript};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -16,8 +15,8 @@ pub(super) struct Jobs {
     known: BTreeMap<SessionKey, JobEntry>,
     /// Jobs that hold no devices any more, but may have running executors.
     releasing: BTreeSet<SessionKey>,
-    /// The reasons of failed epilogs of released jobs: a coordinator that missed a report orders the release again.
-    failed: BTreeMap<SessionKey, String>,
+    /// The failed scripts of released jobs, and the reasons: a coordinator that missed a report orders the release again.
+    failed: BTreeMap<SessionKey, (SiteScript, String)>,
     /// Whether the site's scripts run for each job.
     has_scripts: bool,
 }
@@ -30,6 +29,8 @@ struct JobEntry {
     /// Whether its sessions were ended at its end.
     is_over: bool,
     scripts: Scripts,
+    /// The first script that has failed, and the reason.
+    failure: Option<(SiteScript, String)>,
 }
 
 /// The progress of the site's scripts for a job.
@@ -41,8 +42,7 @@ enum Scripts {
     /// The prolog has ended with this outcome, or the site has none.
     Begun(Result<(), String>),
     EpilogRuns,
-    /// The epilog has ended with this outcome.
-    Over(Result<(), String>),
+    Over,
 }
 
 /// Whether a job may use the node, by the site's prolog. Names the job's number.
@@ -72,24 +72,24 @@ impl Jobs {
                 device.host_memory = device.host_memory.max(before.host_memory);
             }
         }
-        let before = known.map(|known| known.scripts.clone());
+        let before = known.map(|known| (known.scripts.clone(), known.failure.clone()));
         let begun = if self.has_scripts { Scripts::PrologDue } else { Scripts::Begun(Ok(())) };
-        self.add(now, grant, before.unwrap_or(begun));
+        self.add(now, grant, before.unwrap_or((begun, None)));
     }
 
     /// Adds a job that an earlier agent knew, and whose prolog has succeeded.
     pub(super) fn resume(&mut self, now: Duration, grant: JobGrant) {
-        self.add(now, grant, Scripts::Begun(Ok(())));
+        self.add(now, grant, (Scripts::Begun(Ok(())), None));
     }
 
-    fn add(&mut self, now: Duration, grant: JobGrant, scripts: Scripts) {
+    fn add(&mut self, now: Duration, grant: JobGrant, (scripts, failure): (Scripts, Option<(SiteScript, String)>)) {
         let end = grant.ends_in_ms.and_then(|left| now.checked_add(Duration::from_millis(left)));
         let key = grant.token.key;
         if self.known.len() >= JOBS_MAX && !self.known.contains_key(&key) {
             tracing::warn!("job {} is one more than the {JOBS_MAX} that may hold devices here", grant.token.job);
             return;
         }
-        self.known.insert(key, JobEntry { grant, end, is_over: false, scripts });
+        self.known.insert(key, JobEntry { grant, end, is_over: false, scripts, failure });
     }
 
     /// Returns what a job has of the node's devices; nothing if it is unknown.
@@ -114,7 +114,7 @@ impl Jobs {
         Some(match scripts {
             Scripts::PrologDue | Scripts::PrologRuns => Admission::Waits(number),
             Scripts::Begun(Err(why)) => Admission::Refused(number, why.clone()),
-            Scripts::Begun(Ok(())) | Scripts::EpilogRuns | Scripts::Over(_) => Admission::Admitted,
+            Scripts::Begun(Ok(())) | Scripts::EpilogRuns | Scripts::Over => Admission::Admitted,
         })
     }
 
@@ -157,11 +157,15 @@ impl Jobs {
     /// Records the outcome of a script.
     pub(super) fn script_ended(&mut self, script: SiteScript, job: SessionKey, outcome: Result<(), String>) {
         let Some(known) = self.known.get_mut(&job) else { return };
+        let why = outcome.as_ref().err().cloned();
         known.scripts = match (script, &known.scripts) {
             (SiteScript::Prolog, Scripts::PrologRuns) => Scripts::Begun(outcome),
-            (SiteScript::Epilog, Scripts::EpilogRuns) => Scripts::Over(outcome),
+            (SiteScript::Epilog, Scripts::EpilogRuns) => Scripts::Over,
             _ => return,
         };
+        if known.failure.is_none() {
+            known.failure = why.map(|why| (script, why));
+        }
     }
 
     /// Whether no job holds devices here.
@@ -191,12 +195,16 @@ impl Jobs {
         }
     }
 
-    /// Removes and returns the jobs to release of which nothing is in use any more, and for which no script runs or is due. A failed epilog has the reason.
-    pub(super) fn released(&mut self, in_use: impl Fn(SessionKey) -> bool) -> Vec<(SessionKey, Option<String>)> {
+    /// Removes and returns the jobs to release of which nothing is in use any more, and for which no script runs or is due,
+    /// with the first script that has failed and the reason.
+    pub(super) fn released(
+        &mut self,
+        in_use: impl Fn(SessionKey) -> bool,
+    ) -> Vec<(SessionKey, Option<(SiteScript, String)>)> {
         let awaits = |known: &JobEntry| match known.scripts {
             Scripts::PrologRuns | Scripts::EpilogRuns => true,
             Scripts::Begun(_) => self.has_scripts,
-            Scripts::PrologDue | Scripts::Over(_) => false,
+            Scripts::PrologDue | Scripts::Over => false,
         };
         let is_kept = |job: &SessionKey| in_use(*job) || self.known.get(job).is_some_and(awaits);
         let (left, released) = std::mem::take(&mut self.releasing).into_iter().partition(is_kept);
@@ -204,11 +212,11 @@ impl Jobs {
         let released: BTreeSet<SessionKey> = released;
         let Self { known, failed, .. } = self;
         let outcome = |job: SessionKey| {
-            if let Some(JobEntry { scripts: Scripts::Over(Err(why)), .. }) = known.remove(&job) {
+            if let Some(failure) = known.remove(&job).and_then(|known| known.failure) {
                 if failed.len() >= JOBS_MAX {
                     failed.pop_first();
                 }
-                failed.insert(job, why);
+                failed.insert(job, failure);
             }
             (job, failed.get(&job).cloned())
         };
@@ -226,7 +234,7 @@ impl Jobs {
     pub(super) fn check_bounds(&self) -> Result<(), String> {
         let counts = [self.known.len(), self.releasing.len(), self.failed.len()];
         let is_bounded = counts.iter().all(|count| *count <= JOBS_MAX);
-        is_bounded.then_some(()).ok_or_else(|| format!("jobs, jobs to release, and failed epilogs: {counts:?}"))
+        is_bounded.then_some(()).ok_or_else(|| format!("jobs, jobs to release, and failed scripts: {counts:?}"))
     }
 }
 
@@ -351,10 +359,10 @@ mod tests {
         assert_eq!(jobs.due_epilogs(now, |_| false), vec![job.clone()]);
         assert_eq!((jobs.due_epilogs(now, |_| false), jobs.released(|_| false)), (Vec::new(), Vec::new()));
         jobs.script_ended(SiteScript::Epilog, key, Err("it fails".to_owned()));
-        assert_eq!(jobs.released(|_| false), [(key, Some("it fails".to_owned()))]);
+        assert_eq!(jobs.released(|_| false), [(key, Some((SiteScript::Epilog, "it fails".to_owned())))]);
         // The report was lost with its connection.
         jobs.release(key);
-        assert_eq!(jobs.released(|_| false), [(key, Some("it fails".to_owned()))]);
+        assert_eq!(jobs.released(|_| false), [(key, Some((SiteScript::Epilog, "it fails".to_owned())))]);
         assert_eq!(jobs.admission(key), None);
     }
 
@@ -371,8 +379,10 @@ mod tests {
         jobs.script_ended(SiteScript::Prolog, key, Err("no disk".to_owned()));
         assert_eq!(jobs.admission(key), Some(Admission::Refused(7, "no disk".to_owned())));
         assert_eq!(jobs.due_epilogs(now, |_| false), [job]);
-        jobs.script_ended(SiteScript::Epilog, key, Ok(()));
-        assert_eq!(jobs.released(|_| false), [(key, None)]);
+        // A coordinator that reconnects announces the job again.
+        jobs.announce(now, grant(7, None));
+        jobs.script_ended(SiteScript::Epilog, key, Err("nor at the end".to_owned()));
+        assert_eq!(jobs.released(|_| false), [(key, Some((SiteScript::Prolog, "no disk".to_owned())))]);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The node's membership in the cluster: registration, heartbeats, and reconnection.
 
-use super::effect::{AgentEnding, AgentReport, Disconnect, Effect, SiteScript};
+use super::effect::{AgentEnding, AgentReport, Disconnect, Effect};
 use super::executors::ExecutorId;
 use super::state::{Membership, Node, PAUSE_MIN};
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::route::Endpoint;
-use accord_types::{HeldDevice, JobGrant, SessionGrant, SessionId, SessionKey};
+use accord_types::{HeldDevice, JobGrant, SessionGrant, SessionId, SessionKey, SiteScript};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -192,7 +192,8 @@ impl Node {
         let epilogs = jobs.due_epilogs(now, in_use).into_iter();
         effects.extend(epilogs.map(|job| Effect::RunScript(SiteScript::Epilog, job)));
         for (job, failed) in jobs.released(in_use) {
-            effects.extend(failed.map(|why| Effect::Send(AgentReport::EpilogFailed(job, why))));
+            let failed = failed.map(|(script, why)| AgentReport::ScriptFailed(job, script, why));
+            effects.extend(failed.map(Effect::Send));
             effects.push(Effect::Send(AgentReport::JobReleased(job)));
             *kept_changes += 1;
         }

@@ -36,7 +36,7 @@ mod uses;
 
 pub use drivers::{DRIVERS_MAX, Driver, DriverId, ProcessId};
 pub use driving::HEED_MAX;
-pub use effect::{AgentEnding, AgentReport, Disconnect, Effect, SiteScript};
+pub use effect::{AgentEnding, AgentReport, Disconnect, Effect};
 pub use executors::{EXECUTORS_MAX, ExecutorId};
 pub use grants::GRANTS_MAX;
 pub use lanes::{CommandLane, LanePath};

@@ -3,6 +3,7 @@
 
 use super::drivers::Driver;
 use super::jobs::Admission;
+use super::quota::Quota;
 use super::state::Node;
 use accord_types::{JobGrant, NodeId, SessionGrant};
 use std::collections::BTreeSet;
@@ -58,7 +59,9 @@ impl Node {
             self.was_suspended(now, job);
         }
         for driver in kept.drivers {
-            let _ = self.drivers.add(Driver { has_lane: false, ..driver });
+            let user = self.grants.find(now, driver.session).map(|grant| grant.user).unwrap_or_default();
+            // The earlier agent has checked the quota.
+            let _ = self.drivers.add(Driver { has_lane: false, ..driver }, &user, Quota::of_one_user());
         }
     }
 }

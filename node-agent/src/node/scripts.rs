@@ -1,9 +1,9 @@
 //! The site's scripts: a prolog before a job's first use of the node's devices, and an epilog after its last.
 
-use super::effect::{Effect, SiteScript};
+use super::effect::Effect;
 use super::jobs::Admission;
 use super::state::Node;
-use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionKey};
+use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionKey, SiteScript};
 use std::time::Duration;
 
 impl Node {

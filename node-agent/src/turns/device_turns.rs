@@ -8,13 +8,13 @@
 //! A process that begins to wait with credit left gets the next turn, so that a short region of a light session waits for
 //! at most one region of another.
 
-use accord_types::SessionKey;
+use accord_types::{NextTurn, SessionKey};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Credit of a whole device in a round, which a share divides. A switch between two processes costs up to 0.2 ms, which is
-/// 2 % of the turn of a quarter of a device.
-pub(crate) const WHOLE_TURN: Duration = Duration::from_millis(40);
+/// 1 % of the turn of a quarter of a device.
+pub(crate) const WHOLE_TURN: Duration = Duration::from_millis(80);
 /// The shortest turn while only processes without credit wait. A smaller share gets it in fewer rounds.
 pub(crate) const TURN_MIN: Duration = Duration::from_millis(5);
 /// The shortest turn while a process with credit waits.
@@ -216,8 +216,8 @@ impl DeviceTurns {
         self.give_next(now, out);
     }
 
-    /// Records the end of a turn. `wants`: the process has more regions to run.
-    pub(crate) fn returns(&mut self, now: Duration, member: Member, turn: u64, wants: bool, out: &mut Vec<Hold>) {
+    /// Records the end of a turn.
+    pub(crate) fn returns(&mut self, now: Duration, member: Member, turn: u64, next: NextTurn, out: &mut Vec<Hold>) {
         let Some(account) = self.members.get_mut(&member) else { return };
         let holder = self.holder.filter(|holder| holder.member == member && holder.turn == turn);
         let charged_from = match (holder, account.overdue) {
@@ -231,7 +231,7 @@ impl DeviceTurns {
             }
             // The turn is of an earlier join of the process, or it does not keep to the protocol.
             (None, _) => {
-                if wants {
+                if next == NextTurn::Wanted {
                     self.wants(now, member, out);
                 }
                 return;
@@ -240,7 +240,7 @@ impl DeviceTurns {
         if let Some(from) = charged_from {
             account.charge(now.saturating_sub(from));
         }
-        if wants {
+        if next == NextTurn::Wanted {
             self.begin_contention(now);
             // A process that was interrupted continues.
             if self.refilled(member) > 0 && holder.is_some() {

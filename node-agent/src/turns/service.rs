@@ -209,7 +209,7 @@ impl TurnService {
             match request {
                 TurnRequest::Join { number, .. } => device.join(now, member, number, weight, &mut holds),
                 TurnRequest::Wants { .. } => device.wants(now, member, &mut holds),
-                TurnRequest::Returns { turn, wants, .. } => device.returns(now, member, turn, wants, &mut holds),
+                TurnRequest::Returns { turn, next, .. } => device.returns(now, member, turn, next, &mut holds),
                 TurnRequest::Leave { .. } => device.leave(now, member, &mut holds),
                 TurnRequest::Suspended { .. } | TurnRequest::Resumed | TurnRequest::Refused(_) => {}
             }
@@ -327,6 +327,7 @@ impl Drop for ProcessTurns {
 mod tests {
     use super::*;
     use crate::turns::device_turns::Weight;
+    use accord_types::NextTurn;
 
     fn process(service: &Arc<TurnService>, milli: u32) -> (ProcessTurns, TurnChannel) {
         let session = SessionId(milli.into());
@@ -355,7 +356,7 @@ mod tests {
         second.send_request(WANTS).unwrap();
         let shortened = hold_of(&first);
         assert!(shortened.turn == held.turn && shortened.limit.is_some());
-        first.send_request(TurnRequest::Returns { ordinal: 0, turn: held.turn, wants: false }).unwrap();
+        first.send_request(TurnRequest::Returns { ordinal: 0, turn: held.turn, next: NextTurn::NotWanted }).unwrap();
         let next = hold_of(&second);
         assert!(next.turn > held.turn && next.limit.is_none(), "{next:?}");
         // Without a weight for the device, a process may always run regions.

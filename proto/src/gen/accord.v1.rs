@@ -534,7 +534,7 @@ pub mod agent_message {
         #[prost(message, tag = "14")]
         SessionLog(super::SessionLog),
         #[prost(message, tag = "15")]
-        EpilogFailed(super::EpilogFailed),
+        ScriptFailed(super::ScriptFailed),
         #[prost(message, tag = "16")]
         JobSuspended(super::JobSuspended),
     }
@@ -705,15 +705,17 @@ pub struct JobReleased {
     #[prost(bytes = "vec", tag = "1")]
     pub job: ::prost::alloc::vec::Vec<u8>,
 }
-/// The site's epilog has failed for a job: its devices of this node are put into quarantine. JobReleased follows.
+/// A script of the site has failed for a job: its devices of this node are put into quarantine. JobReleased follows.
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct EpilogFailed {
+pub struct ScriptFailed {
     /// The job's key.
     #[prost(bytes = "vec", tag = "1")]
     pub job: ::prost::alloc::vec::Vec<u8>,
     #[prost(string, tag = "2")]
     pub why: ::prost::alloc::string::String,
+    #[prost(enumeration = "SiteScript", tag = "3")]
+    pub script: i32,
 }
 /// The answer to SuspendJob.
 #[allow(clippy::all)]
@@ -965,6 +967,37 @@ impl DeviceVerdict {
             "DEVICE_VERDICT_WORKS" => Some(Self::Works),
             "DEVICE_VERDICT_FAULTY" => Some(Self::Faulty),
             "DEVICE_VERDICT_UNKNOWN" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+}
+/// A program of the site that an agent runs for each job.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SiteScript {
+    Unspecified = 0,
+    Prolog = 1,
+    Epilog = 2,
+}
+impl SiteScript {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SITE_SCRIPT_UNSPECIFIED",
+            Self::Prolog => "SITE_SCRIPT_PROLOG",
+            Self::Epilog => "SITE_SCRIPT_EPILOG",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SITE_SCRIPT_UNSPECIFIED" => Some(Self::Unspecified),
+            "SITE_SCRIPT_PROLOG" => Some(Self::Prolog),
+            "SITE_SCRIPT_EPILOG" => Some(Self::Epilog),
             _ => None,
         }
     }

@@ -33,6 +33,8 @@ const MAY: &[(&str, &str)] = &[
     ("fuzz/src/targets/handed_over.rs", "gives descriptors by such sockets"),
     ("fuzz/src/targets/same_host.rs", "is at the other end of such sockets"),
     ("benches/src/askers.rs", "opens a port for the coordinator that it measures"),
+    ("benches/src/scale.rs", "says where agents call from"),
+    ("benches/src/watchers.rs", "opens a port for the coordinator that it measures"),
     ("benches/src/tls.rs", "has a plain program of rustls's beside lanes"),
     ("benches/src/secure.rs", "is a plain program of rustls's beside programs"),
     ("benches/src/scrape.rs", "asks for metrics as a monitor does"),

@@ -103,7 +103,7 @@ impl Top {
     /// Returns the request for the rows on the screen.
     pub(crate) fn request(&self) -> WatchRequest {
         WatchRequest {
-            version: accord_proto::VERSION,
+            version: accord_proto::VERSIONS.own(),
             number: self.request,
             table: self.view.table().into(),
             order: self.sort.order().into(),

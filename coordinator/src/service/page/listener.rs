@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 /// The protocol that browsers speak here.
-const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
+const PROTOCOL: &[u8] = b"http/1.1";
 /// Bytes of the page's address.
 const URL_MAX: usize = 256;
 
@@ -77,7 +77,7 @@ impl PageListener {
 }
 
 fn encryption(trust: Arc<Trust>) -> ServerConfigs {
-    ServerConfigs::new(trust, Clients::Unasked, PROTOCOLS)
+    ServerConfigs::new(trust, Clients::Unasked, vec![PROTOCOL.to_vec()])
 }
 
 /// Checks the address of a page that a setting names, and returns it without a slash at its end.

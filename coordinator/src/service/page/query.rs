@@ -1,6 +1,6 @@
 //! The part of an address behind the question mark.
 
-use accord_proto::{VERSION, v1};
+use accord_proto::{VERSIONS, v1};
 use accord_types::texts::NAME_MAX;
 use v1::{WatchOrder, WatchTable};
 
@@ -25,7 +25,7 @@ pub(super) fn only<'a>(query: Option<&'a str>, name: &str) -> Result<&'a str, St
 /// Returns the first parameter that is wrong, in words.
 pub(super) fn rows(query: Option<&str>) -> Result<v1::WatchRequest, String> {
     let mut request = v1::WatchRequest {
-        version: VERSION,
+        version: VERSIONS.own(),
         table: WatchTable::Nodes.into(),
         rows: ROWS_MAX,
         ..v1::WatchRequest::default()

@@ -10,7 +10,7 @@ use super::super::time::Millis;
 use accord_scheduler::JobId;
 use accord_types::{
     DeviceId, DeviceInfo, DeviceKind, DeviceUse, DeviceVerdict, JobToken, NodeFigures, NodeId, OrderPolicy, PathTimes,
-    Rank, SessionGrant, SessionId, SessionKey, SessionRequest,
+    Rank, SessionGrant, SessionId, SessionKey, SessionRequest, SiteScript,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ fn number(input: &Input) -> usize {
         Input::UseEnded { .. } => 25,
         Input::DeviceTested { .. } => 26,
         Input::Leaving { .. } => 27,
-        Input::EpilogFailed { .. } => 28,
+        Input::ScriptFailed { .. } => 28,
         Input::JobSuspended { .. } => 29,
         // A policy is compared with all users and jobs, and a reservation may have all devices.
         Input::ApplyPolicy { .. } | Input::StartPolicy { .. } | Input::Reserve(_) | Input::Unreserve { .. } => {
@@ -259,7 +259,8 @@ fn all_inputs(nodes: u32) -> u64 {
     });
     site.few(Input::ExecutorEnded { link: agent, session: id, why: "tired".into() });
     site.few(Input::Close { session: id });
-    site.few(Input::EpilogFailed { link: agent, job: key(77), why: "of no job here".into() });
+    let script = SiteScript::Epilog;
+    site.few(Input::ScriptFailed { link: agent, job: key(77), script, why: "of no job here".into() });
     site.few(Input::JobReleased { link: agent, job: key_of_job });
     let hold = |at: u64, devices: &str| Input::Hold {
         client: client(at),

@@ -9,6 +9,7 @@ use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{Input as Scheduled, JobId, Quarantine};
 use accord_types::{
     DeviceFault, DeviceId, DeviceInfo, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey, SessionRequest,
+    SiteScript,
 };
 
 const MINUTE: u64 = 60_000;
@@ -543,12 +544,13 @@ fn quarantines_of_devices_that_no_node_has_are_kept_over_a_restart() {
 }
 
 #[test]
-fn a_failed_epilog_puts_a_job_s_devices_of_the_node_into_quarantine_until_an_administrator_has_looked() {
+fn a_failed_script_puts_a_job_s_devices_of_the_node_into_quarantine_until_an_administrator_has_looked() {
     let mut bench = with_devices(3);
     let session = bench.open_as(1, ALICE, Some("2:cpu"));
     let held: Vec<u32> = bench.cluster.session(session).unwrap().lease.devices.iter().map(|of| of.ordinal).collect();
     let fails = |bench: &mut Bench| {
-        bench.give(Input::EpilogFailed { link: LINK, job: key(1), why: "exit status: 4".into() });
+        let (script, why) = (SiteScript::Prolog, "exit status: 4".into());
+        bench.give(Input::ScriptFailed { link: LINK, job: key(1), script, why });
     };
     // No release of the job is awaited.
     fails(&mut bench);

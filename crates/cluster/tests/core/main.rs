@@ -2,6 +2,7 @@
 
 mod allocations;
 mod bench;
+mod clock_jumps;
 mod device_faults;
 mod device_uses;
 mod executor_ends;

@@ -8,23 +8,30 @@ use accord_cluster::{
 };
 use accord_types::{DeviceId, NodeId, Rank, SessionId, SessionKey, SessionRequest};
 
-const MINUTE: u64 = 60_000;
-const HOUR: u64 = 60 * MINUTE;
+pub(crate) const MINUTE: u64 = 60_000;
+pub(crate) const HOUR: u64 = 60 * MINUTE;
 /// 2026-12-01 00:00 UTC, a Tuesday.
-const DAY: u64 = 1_796_083_200_000;
+pub(crate) const DAY: u64 = 1_796_083_200_000;
 
-/// A coordinator with two nodes of two devices each, at midnight.
-struct Site {
-    cluster: Cluster,
-    now: u64,
+/// A coordinator with two nodes of two devices each.
+pub(crate) struct Site {
+    pub(crate) cluster: Cluster,
+    pub(crate) now: u64,
+    /// The wall clock at time 0.
+    pub(crate) wall_clock: u64,
     clients: u64,
 }
 
 impl Site {
+    /// Creates a site at midnight.
     fn new() -> Self {
-        let restart = Restart { now: Millis(0), unix_ms: DAY, epoch: 1 };
+        Self::beginning_at(DAY)
+    }
+
+    pub(crate) fn beginning_at(wall_clock: u64) -> Self {
+        let restart = Restart { now: Millis(0), unix_ms: wall_clock, epoch: 1 };
         let cluster = Cluster::restore(Limits::default(), &Records::new(), restart).unwrap();
-        let mut site = Self { cluster, now: 0, clients: 0 };
+        let mut site = Self { cluster, now: 0, wall_clock, clients: 0 };
         // Requests no longer wait for agents to reconnect after the start.
         site.pass(MINUTE);
         site.join();
@@ -37,9 +44,9 @@ impl Site {
         }
     }
 
-    fn give(&mut self, input: Input) -> Vec<Effect> {
+    pub(crate) fn give(&mut self, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
-        self.cluster.set_wall_clock(Millis(self.now), DAY + self.now);
+        self.cluster.set_wall_clock(Millis(self.now), self.wall_clock + self.now);
         self.cluster.handle(Millis(self.now), input, &mut effects);
         self.cluster.check_invariants().unwrap();
         drop(self.cluster.take_step());
@@ -47,7 +54,7 @@ impl Site {
     }
 
     /// Lets time pass while agents send heartbeats.
-    fn pass(&mut self, ms: u64) -> Vec<Effect> {
+    pub(crate) fn pass(&mut self, ms: u64) -> Vec<Effect> {
         let (mut effects, until) = (Vec::new(), self.now + ms);
         while self.now < until {
             self.now = until.min(self.now + 5_000);
@@ -63,13 +70,13 @@ impl Site {
         self.cluster.check_reservation(Millis(self.now), new)
     }
 
-    fn reserve(&mut self, new: NewReservation) {
+    pub(crate) fn reserve(&mut self, new: NewReservation) {
         let checked = self.check(new).unwrap();
         self.give(Input::Reserve(Box::new(checked)));
     }
 
     /// Requests devices for a user's program. Returns its client number and the effects.
-    fn ask(&mut self, user: &str, devices: &str) -> (u64, Vec<Effect>) {
+    pub(crate) fn ask(&mut self, user: &str, devices: &str) -> (u64, Vec<Effect>) {
         self.clients += 1;
         let request = SessionRequest { devices: Some(devices.to_owned()), ..request("h1") };
         let (client, key) = (ClientId(self.clients), key(self.clients));
@@ -91,7 +98,7 @@ fn key(program: u64) -> SessionKey {
     key
 }
 
-fn reservation(name: &str, devices: ReservedTarget, first: &str, lasts_ms: u64) -> NewReservation {
+pub(crate) fn reservation(name: &str, devices: ReservedTarget, first: &str, lasts_ms: u64) -> NewReservation {
     NewReservation {
         name: name.to_owned(),
         by: "admin root".to_owned(),
@@ -107,18 +114,18 @@ fn reservation(name: &str, devices: ReservedTarget, first: &str, lasts_ms: u64) 
     }
 }
 
-fn node(name: &str) -> ReservedTarget {
+pub(crate) fn node(name: &str) -> ReservedTarget {
     ReservedTarget::Listed(vec![(name.to_owned(), None)])
 }
 
-fn granted(effects: &[Effect], client: u64) -> Option<SessionId> {
+pub(crate) fn granted(effects: &[Effect], client: u64) -> Option<SessionId> {
     effects.iter().find_map(|effect| match effect {
         Effect::ToClient(to, ClientPush::Granted(session)) if *to == ClientId(client) => Some(*session),
         _ => None,
     })
 }
 
-fn why(effects: &[Effect], client: u64) -> String {
+pub(crate) fn why(effects: &[Effect], client: u64) -> String {
     let printed = effects.iter().find_map(|effect| match effect {
         Effect::ToClient(to, ClientPush::Queued(job)) if *to == ClientId(client) => Some(job.why.clone()),
         Effect::ToClient(to, ClientPush::Refused(error)) if *to == ClientId(client) => Some(error.to_string()),

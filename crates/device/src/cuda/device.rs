@@ -13,7 +13,7 @@ use super::page_registration;
 use super::peers::{self, Registered};
 use super::probe;
 use super::shared::Shared;
-use super::stream::{Op, Stream};
+use super::stream::{HostThread, Op, Stream};
 use super::stream_worker;
 use super::table::Table;
 use crate::backend::DriverContext;
@@ -239,7 +239,7 @@ impl CudaDevice {
         }
         other.check()?;
         if !other.has_issued(seq.0) {
-            return waiting.put_host(Op::Wait { other: Arc::clone(other), seq: seq.0 }, false);
+            return waiting.put_host(Op::Wait { other: Arc::clone(other), seq: seq.0 }, HostThread::Worker);
         }
         let dependence = other.mark(seq.0).map_err(|error| other.shared.driver_failed(error, Some(other.queue)))?;
         let _current = self.enter(waiting)?;

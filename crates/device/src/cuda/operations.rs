@@ -14,7 +14,7 @@ use super::staging::copy_route::{
     self, Direction, End, Facts, IssuePoint, NoMemory, Route, SMALL_MAX, TAKEN_MAX, WAITED_IN_MAX,
 };
 use super::staging::slot_pool::SMALL_SLOT;
-use super::stream::{Op, Stream, StreamProgress};
+use super::stream::{HostThread, Op, Stream, StreamProgress};
 use super::stream_worker;
 use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
@@ -98,7 +98,7 @@ impl Device for CudaDevice {
     }
 
     fn unmap(&self, stream: StreamId, start: DevicePtr, len: u64) -> Result<Seq> {
-        self.stream(stream)?.put_host(Op::Unmap { start, len }, false)
+        self.stream(stream)?.put_host(Op::Unmap { start, len }, HostThread::Worker)
     }
 
     fn store(&self, stream: StreamId, dst: DevicePtr, bytes: &[u8]) -> Result<Seq> {
@@ -114,7 +114,7 @@ impl Device for CudaDevice {
         let here = source.immediate();
         let stream = self.stream(stream)?;
         let Some(range) = source.memory() else {
-            return stream.put_host(Op::CopyIn { dst, len, source }, here);
+            return stream.put_host(Op::CopyIn { dst, len, source }, HostThread::caller_if(here));
         };
         let _current = self.enter(stream)?;
         if here && (range.len <= WAITED_IN_MAX || stream.is_exposed()) && stream.may_write(range) {
@@ -127,7 +127,8 @@ impl Device for CudaDevice {
             Ok(taken.get().is_some())
         })?;
         let Some(seq) = put else {
-            return stream.put_host(Op::CopyIn { dst, len, source }, here || stream.is_exposed());
+            let by = HostThread::caller_if(here || stream.is_exposed());
+            return stream.put_host(Op::CopyIn { dst, len, source }, by);
         };
         if here && taken.get() == Some(ReadTime::InTurn) {
             stream.synchronize(seq.0)?;
@@ -167,7 +168,7 @@ impl Device for CudaDevice {
                 let _current = self.enter(stream)?;
                 return stream.put_fetched(src, len, sink, place);
             }
-            return stream.put_host(Op::CopyOut { src, len, sink, fetched: None }, here);
+            return stream.put_host(Op::CopyOut { src, len, sink, fetched: None }, HostThread::caller_if(here));
         }
         let _current = self.enter(stream)?;
         let mut sink = Some(sink);
@@ -196,7 +197,8 @@ impl Device for CudaDevice {
             stream.synchronize(stream.last().0)?;
         }
         let exposed = stream.is_exposed();
-        let seq = stream.put_host(Op::CopyOut { src, len, sink, fetched: None }, here || exposed)?;
+        let by = HostThread::caller_if(here || exposed);
+        let seq = stream.put_host(Op::CopyOut { src, len, sink, fetched: None }, by)?;
         if exposed {
             stream.synchronize(seq.0)?;
         }
@@ -336,7 +338,7 @@ impl Device for CudaDevice {
             }
         }
         match stream {
-            Some(stream) => stream.put_host(Op::Unregister(registered), false).map(Some),
+            Some(stream) => stream.put_host(Op::Unregister(registered), HostThread::Worker).map(Some),
             None => {
                 drop(registered);
                 waited.map(|()| None)

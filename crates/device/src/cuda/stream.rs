@@ -6,6 +6,7 @@
 
 mod busy;
 mod following;
+mod host_thread;
 mod turns;
 
 use super::completion::Completion;
@@ -30,6 +31,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
+
+pub(crate) use host_thread::HostThread;
 
 /// Longest sleep, so that a lost device never becomes a hang.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -248,12 +251,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Puts an operation that needs the host into the list. The calling thread performs it if the list is empty and `here` is
-    /// set.
-    pub(crate) fn put_host(self: &Arc<Self>, op: Op, here: bool) -> Result<Seq> {
+    /// Puts an operation that needs the host into the list. The calling thread performs it if `by` permits and the list is
+    /// empty.
+    pub(crate) fn put_host(self: &Arc<Self>, op: Op, by: HostThread) -> Result<Seq> {
         let mut state = self.lock_to_put()?;
         self.flush(&mut state)?;
-        if !here || !state.core.is_idle() {
+        if by == HostThread::Worker || !state.core.is_idle() {
             return self.push(state, op);
         }
         let seq = state.core.begin(&op);

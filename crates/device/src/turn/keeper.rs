@@ -3,7 +3,7 @@
 use super::words::{Gate, TurnWords};
 use accord_types::SuspendRefusal;
 use accord_types::short_lock::ShortLock;
-use accord_types::threads;
+use accord_types::{NextTurn, threads};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ const RUNNING_CHECK: Duration = Duration::from_millis(2);
 /// Time without a region after which a turn ends early. A program that waits for each region launches the next one sooner.
 const IDLE_MIN: Duration = Duration::from_micros(300);
 /// Time after a turn that had an end in which launches on a device that can't hold back what it has got are held back on the
-/// host: another process may want a turn again.
-const CALM: Duration = Duration::from_secs(1);
+/// host: another process may want a turn again. Longer than the pauses of a program that computes each few seconds.
+const CALM: Duration = Duration::from_secs(60);
 
 /// The agent, as the keepers of a process's devices see it. Sending does not fail: if the agent has ended, it calls
 /// [`TurnKeeper::release`].
@@ -25,8 +25,8 @@ pub trait TurnAgent: Send + Sync {
     /// Reports that a region waits.
     fn wants(&self, ordinal: u32);
 
-    /// Returns a turn. `wants`: further regions wait.
-    fn returns(&self, ordinal: u32, turn: u64, wants: bool);
+    /// Returns a turn.
+    fn returns(&self, ordinal: u32, turn: u64, next: NextTurn);
 
     /// Reports that the keeper's device has stopped. The device may have started anew with another keeper.
     fn leave(&self, ordinal: u32, keeper: &Arc<TurnKeeper>);
@@ -105,7 +105,7 @@ enum Phase {
     Returning {
         turn: u64,
     },
-    /// The agent gives no turns any more.
+    /// No agent gives turns.
     Released,
     /// The device has stopped.
     Ended,
@@ -143,7 +143,7 @@ enum Step {
     Ask,
     Return {
         turn: u64,
-        wants: bool,
+        next: NextTurn,
     },
     Again,
     End,
@@ -175,6 +175,8 @@ impl TurnKeeper {
         let mut phase = self.phase.lock();
         *phase = match *phase {
             Phase::Without { last, .. } if turn > last => Phase::Holding { turn, until },
+            // An agent that is back answers before the keeper holds regions back.
+            Phase::Released => Phase::Holding { turn, until },
             Phase::Holding { turn: held, until: known } if turn == held => {
                 let until = until.map(|until| known.map_or(until, |known| until.min(known))).or(known);
                 Phase::Holding { turn, until }
@@ -189,7 +191,14 @@ impl TurnKeeper {
         self.device.words().ring();
     }
 
-    /// Lets all regions run from now on, because there is no agent.
+    /// Holds regions back again until the agent gives a turn, because there is an agent again.
+    pub fn hold_back(&self) {
+        if self.change(Phase::Released, Phase::Without { last: 0, asked: false }) {
+            self.device.words().ring();
+        }
+    }
+
+    /// Lets all regions run until [`TurnKeeper::hold_back`], because there is no agent.
     pub fn release(&self) {
         self.change_unless_ended(Phase::Released);
         self.device.words().set(Gate::Open);
@@ -239,7 +248,7 @@ impl TurnKeeper {
             match self.step(seen, &mut pace) {
                 Step::Sleep(limit) => self.device.words().await_doorbell(seen, limit),
                 Step::Ask => agent.wants(self.ordinal),
-                Step::Return { turn, wants } => agent.returns(self.ordinal, turn, wants),
+                Step::Return { turn, next } => agent.returns(self.ordinal, turn, next),
                 Step::Again => {}
                 Step::End => return agent.leave(self.ordinal, &self),
             }
@@ -289,12 +298,16 @@ impl TurnKeeper {
                 }
                 let wants = words.parked() || activity == Activity::Ready;
                 if self.change(phase, Phase::Without { last: turn, asked: wants }) {
-                    Step::Return { turn, wants }
+                    Step::Return { turn, next: NextTurn::wanted_if(wants) }
                 } else {
                     Step::Again
                 }
             }
-            Phase::Released | Phase::Ended => {
+            Phase::Released => {
+                words.set(Gate::Open);
+                Step::Sleep(None)
+            }
+            Phase::Ended => {
                 words.set(Gate::Open);
                 Step::End
             }
@@ -312,7 +325,7 @@ mod tests {
     enum Said {
         Join(u32),
         Wants(u32),
-        Returns(u32, u64, bool),
+        Returns(u32, u64, NextTurn),
         Leave(u32),
     }
 
@@ -327,8 +340,8 @@ mod tests {
             self.0.send(Said::Wants(ordinal)).unwrap();
         }
 
-        fn returns(&self, ordinal: u32, turn: u64, wants: bool) {
-            self.0.send(Said::Returns(ordinal, turn, wants)).unwrap();
+        fn returns(&self, ordinal: u32, turn: u64, next: NextTurn) {
+            self.0.send(Said::Returns(ordinal, turn, next)).unwrap();
         }
 
         fn leave(&self, ordinal: u32, _keeper: &Arc<TurnKeeper>) {
@@ -412,7 +425,7 @@ mod tests {
         device.ready.store(true, Ordering::SeqCst);
         device.runs.store(false, Ordering::SeqCst);
         device.words.region_ended();
-        assert_eq!(heard.recv().unwrap(), Said::Returns(3, 5, true));
+        assert_eq!(heard.recv().unwrap(), Said::Returns(3, 5, NextTurn::Wanted));
         // Messages about earlier turns change nothing.
         keeper.hold(5, None);
         keeper.hold(6, None);
@@ -432,7 +445,7 @@ mod tests {
         keeper.hold(3, Some(Duration::ZERO));
         device.runs.store(false, Ordering::SeqCst);
         device.words.region_ended();
-        assert_eq!(heard.recv().unwrap(), Said::Returns(3, 3, false));
+        assert_eq!(heard.recv().unwrap(), Said::Returns(3, 3, NextTurn::NotWanted));
         keeper.end();
         assert_eq!(heard.recv().unwrap(), Said::Leave(3));
         assert!(keeper.has_ended());
@@ -446,21 +459,38 @@ mod tests {
         launch(&device).recv().unwrap();
         device.ready.store(false, Ordering::SeqCst);
         device.words.becomes_idle();
-        assert_eq!(heard.recv().unwrap(), Said::Returns(3, 1, false));
+        assert_eq!(heard.recv().unwrap(), Said::Returns(3, 1, NextTurn::NotWanted));
         keeper.end();
         assert_eq!(heard.recv().unwrap(), Said::Leave(3));
     }
 
     #[test]
-    fn without_an_agent_regions_run() {
+    fn without_an_agent_regions_run_until_there_is_one_again() {
         let (device, keeper, heard) = started();
         let begun = launch(&device);
         assert_eq!(heard.recv().unwrap(), Said::Wants(3));
-        keeper.release();
+        keeper.hold(7, None);
         begun.recv().unwrap();
-        assert_eq!(heard.recv().unwrap(), Said::Leave(3));
-        keeper.hold(1, Some(Duration::ZERO));
+        keeper.release();
         launch(&device).recv().unwrap();
+        // Another agent, which numbers turns anew.
+        keeper.hold_back();
+        let begun = await_closed(&device);
+        assert_eq!(heard.recv().unwrap(), Said::Wants(3));
+        assert!(begun.try_recv().is_err());
+        keeper.hold(1, None);
+        begun.recv().unwrap();
         keeper.end();
+        assert_eq!(heard.recv().unwrap(), Said::Leave(3));
+        keeper.hold_back();
+        assert!(keeper.has_ended());
+    }
+
+    /// Waits until the gate is closed, and starts a region.
+    fn await_closed(device: &Arc<Fake>) -> Receiver<()> {
+        while !device.words.is_closed() {
+            std::thread::yield_now();
+        }
+        launch(device)
     }
 }

@@ -1,6 +1,6 @@
 //! A server's messages in a handshake.
 
-use super::hello::{MAGIC, NONCE_LEN, VERSION};
+use super::hello::{MAGIC, NONCE_LEN, VERSIONS};
 use crate::key::MAC_LEN;
 use accord_types::Error;
 
@@ -20,7 +20,7 @@ pub(super) const REFUSED_FOR_NOW: u16 = 2;
 pub(super) fn answer(verdict: u16, length: usize) -> [u8; ANSWER_LEN] {
     let mut bytes = [0; ANSWER_LEN];
     bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[8..12].copy_from_slice(&VERSIONS.own().to_le_bytes());
     bytes[12..14].copy_from_slice(&verdict.to_le_bytes());
     bytes[14..].copy_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes());
     bytes

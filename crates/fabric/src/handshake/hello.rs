@@ -2,6 +2,7 @@
 
 use super::io;
 use crate::peer::PeerId;
+use accord_types::protocol_version::{ProtocolVersion, UPGRADE};
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ pub const MAGIC: [u8; 8] = *b"ACCORD\r\n";
 /// Version of all bytes on a connection. It goes up with every change of a byte or of its meaning, once a release:
 /// docs/reference/protocol.md.
 pub const VERSION: u32 = 2;
+/// The versions of peers that are served. A hello has the same form in neighbouring releases.
+pub const VERSIONS: ProtocolVersion = ProtocolVersion::new(VERSION, 2);
 /// Bytes of a [`Hello`] on the wire.
 pub const HELLO_LEN: usize = 68;
 
@@ -101,7 +104,7 @@ impl Purpose {
 /// The first message of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// The client's protocol version: [`VERSION`].
+    /// The client's protocol version.
     pub version: u32,
     /// The purpose of the connection.
     pub purpose: Purpose,
@@ -121,7 +124,7 @@ pub struct Hello {
 impl Hello {
     /// Creates a hello in this program's version.
     pub fn new(purpose: Purpose, session: SessionId, index: u16, from: PeerId) -> Self {
-        Self { version: VERSION, purpose, session, index, from, to: None, secure: false }
+        Self { version: VERSIONS.own(), purpose, session, index, from, to: None, secure: false }
     }
 
     /// Encodes the hello with `nonce`, which makes it unique.
@@ -149,7 +152,7 @@ impl Hello {
         if bytes[..8] != MAGIC {
             return Err(malformed("it does not begin with Accord's magic bytes"));
         }
-        if version != VERSION {
+        if !VERSIONS.serves(version) {
             return Err(version_differs(version));
         }
         let purpose = Purpose::from_raw(bytes[12]).ok_or_else(|| malformed("it names no lane"))?;
@@ -181,6 +184,5 @@ pub(super) fn malformed(why: &str) -> Error {
 }
 
 pub(super) fn version_differs(version: u32) -> Error {
-    unavailable(format!("protocol {version} was spoken, {VERSION} is needed"))
-        .remedy("install the same version on both")
+    unavailable(format!("the client speaks protocol {version}, this side {}", VERSIONS.own())).remedy(UPGRADE)
 }

@@ -3,7 +3,7 @@
 
 use super::answer::{CHALLENGE_LEN, WELCOME, answer};
 use super::hello::{
-    HELLO_BEGINNING_LEN, HELLO_LEN, Hello, MAGIC, NONCE_LEN, VERSION, malformed, unavailable, version_differs,
+    HELLO_BEGINNING_LEN, HELLO_LEN, Hello, MAGIC, NONCE_LEN, VERSIONS, malformed, unavailable, version_differs,
 };
 use super::io::take;
 use super::secret::LaneSecret;
@@ -48,7 +48,7 @@ impl PartialHello {
             return Err(malformed("it does not begin with Accord's magic bytes"));
         }
         let version = u32::from_le_bytes(take(&self.bytes, 8));
-        if version != VERSION {
+        if !VERSIONS.serves(version) {
             return Err(version_differs(version));
         }
         if self.come < HELLO_LEN { Ok(None) } else { Hello::decode(&self.bytes).map(Some) }
@@ -101,7 +101,10 @@ impl Challenge {
         if !self.key.proves(&[CLIENT, &self.bytes, &self.nonce], &self.proof) {
             return Err(unavailable("the keys differ".to_owned()));
         }
-        let secret = self.hello.secure.then(|| LaneSecret::new(&self.key, &self.bytes, &self.nonce));
+        let secret = self
+            .hello
+            .secure
+            .then(|| LaneSecret::new(&self.key, &self.bytes, &self.nonce, VERSIONS.common(self.hello.version)));
         Ok(Some(Proven { hello: self.hello, secret }))
     }
 }

@@ -78,14 +78,26 @@ fn client_without_the_key_gets_the_reason() {
 }
 
 #[test]
+fn a_neighbouring_release_is_served() {
+    let key = Key::random().unwrap();
+    let (server, client) = meet(&key, SOON, |addr| {
+        let hello = Hello { version: VERSION + 1, ..hello() };
+        connect(&addr, &hello, &key, SOON).map(drop)
+    });
+    client.unwrap();
+    assert_eq!(server.unwrap().hello.version, VERSION + 1);
+}
+
+#[test]
 fn another_version_is_named_with_the_remedy() {
     let key = Key::random().unwrap();
     let (server, client) = meet(&key, SOON, |addr| {
         let hello = Hello { version: 9, ..hello() };
         connect(&addr, &hello, &key, SOON).map(drop)
     });
-    assert!(client.unwrap_err().cause().contains("protocol 9 was spoken"));
-    assert!(server.unwrap_err().cause().contains("protocol 9"));
+    let both = format!("the client speaks protocol 9, this side {VERSION}");
+    assert!(client.unwrap_err().cause().contains(&both));
+    assert!(server.unwrap_err().cause().contains(&both));
 
     // A server of another version.
     let listener = listen();
@@ -95,7 +107,7 @@ fn another_version_is_named_with_the_remedy() {
         let (stream, _) = listener.accept().unwrap();
         stream.read_exact(&mut [0; HELLO_LEN]).unwrap();
         let mut bytes = answer(0, 0);
-        bytes[8..12].copy_from_slice(&(VERSION + 1).to_le_bytes());
+        bytes[8..12].copy_from_slice(&(VERSION + 2).to_le_bytes());
         stream.send(&bytes).unwrap();
         client.join().unwrap().unwrap_err()
     });
@@ -103,8 +115,8 @@ fn another_version_is_named_with_the_remedy() {
         error.to_string(),
         format!(
             "the agent at {addr} speaks protocol {}, this program {VERSION} [acc_error_device_unavailable]; \
-             install the same version on both",
-            VERSION + 1
+             install the same version on both: only neighbouring releases work together",
+            VERSION + 2
         )
     );
 }

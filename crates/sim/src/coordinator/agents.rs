@@ -232,7 +232,7 @@ impl World {
                         AgentReport::JobSuspended(job, suspend, outcome) => {
                             Input::JobSuspended { link, job, suspend, outcome }
                         }
-                        AgentReport::EpilogFailed(job, why) => Input::EpilogFailed { link, job, why },
+                        AgentReport::ScriptFailed(job, script, why) => Input::ScriptFailed { link, job, script, why },
                         AgentReport::Tested(ordinal, number, verdict) => {
                             Input::DeviceTested { link, ordinal, number, verdict }
                         }

@@ -108,7 +108,9 @@ impl Simulation {
         match event {
             Event::Tick => self.turns.tick(now, &mut out),
             Event::Wants(member) => self.turns.wants(now, member, &mut out),
-            Event::Returned { member, turn, wants } => self.turns.returns(now, member, turn, wants, &mut out),
+            Event::Returned { member, turn, wants } => {
+                self.turns.returns(now, member, turn, NextTurn::wanted_if(wants), &mut out);
+            }
             Event::Launch(member)
             | Event::RegionEnds(member)
             | Event::Held { member, .. }
@@ -287,7 +289,7 @@ fn a_debt_outlives_its_process() {
     turns.join(Duration::ZERO, victim, 1, of_job(1, 990), &mut out);
     turns.join(Duration::ZERO, hog, 1, of_job(2, 10), &mut out);
     turns.wants(Duration::ZERO, hog, &mut out);
-    turns.returns(MS, victim, 1, true, &mut out);
+    turns.returns(MS, victim, 1, NextTurn::Wanted, &mut out);
     let held = turns.next_deadline().unwrap();
     assert_eq!(turns.holder.map(|holder| holder.member), Some(hog));
     turns.tick(held, &mut out);
@@ -340,7 +342,7 @@ fn a_turn_of_an_earlier_join_tells_that_a_region_waits() {
     }
     assert_eq!(out.iter().map(|hold| (hold.join, hold.turn)).collect::<Vec<_>>(), [(1, 1), (2, 2)]);
     turns.join(Duration::ZERO, Member(1), 1, of(500), &mut out);
-    turns.returns(Duration::ZERO, Member(1), 1, true, &mut out);
+    turns.returns(Duration::ZERO, Member(1), 1, NextTurn::Wanted, &mut out);
     assert!(turns.sparse.contains(&Member(1)));
 }
 
@@ -362,7 +364,7 @@ enum Call {
     Join(Weight),
     Leave,
     Wants,
-    Returns { ago: u64, wants: bool },
+    Returns { ago: u64, next: NextTurn },
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -372,7 +374,7 @@ fn call() -> impl Strategy<Value = Call> {
         }),
         1 => Just(Call::Leave),
         4 => Just(Call::Wants),
-        4 => (0..3u64, any::<bool>()).prop_map(|(ago, wants)| Call::Returns { ago, wants }),
+        4 => (0..3u64, any::<bool>()).prop_map(|(ago, wants)| Call::Returns { ago, next: NextTurn::wanted_if(wants) }),
     ]
 }
 
@@ -385,7 +387,7 @@ proptest! {
         let mut simulation = Simulation::new(&programs);
         simulation.run(5_000 * MS);
         let stopped = programs.iter().filter(|program| program.stops.is_some()).count() as u32;
-        // A round gives 40 ms in all, and a share of a thousandth has its shortest turn in one of 125 rounds.
+        // A round gives 80 ms in all, and a share of a thousandth has its shortest turn in one of 62 rounds.
         let least = programs.iter().map(|program| program.weight.milli).min().unwrap_or(1);
         let rounds = 1 + (TURN_MIN + 20 * MS).as_nanos() as u32 * 2 / (WHOLE_TURN.as_nanos() as u32 / 1_000 * least).max(1);
         let round = (WHOLE_TURN + 20 * MS + MS) * programs.len() as u32;
@@ -409,8 +411,8 @@ proptest! {
                 Call::Join(weight) => turns.join(now, member, 1, weight, &mut out),
                 Call::Leave => turns.leave(now, member, &mut out),
                 Call::Wants => turns.wants(now, member, &mut out),
-                Call::Returns { ago, wants } => {
-                    turns.returns(now, member, turns.turns.saturating_sub(ago), wants, &mut out);
+                Call::Returns { ago, next } => {
+                    turns.returns(now, member, turns.turns.saturating_sub(ago), next, &mut out);
                 }
             }
             for hold in out {
