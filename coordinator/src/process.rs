@@ -1,22 +1,21 @@
 //! The coordinator's process: reads flags, serves, stops on SIGTERM.
-#![forbid(unsafe_code)]
 
 mod term;
 
-use accord_cluster::Limits;
-use accord_coordinator::config::Config;
-use accord_coordinator::metrics::{self, TABLE};
-use accord_coordinator::service::{
+use crate::config::Config;
+use crate::metrics::{self, TABLE};
+use crate::service::{
     Driver, DriverSettings, Listeners, PageListener, QuotaFlags, StateWriter, leads, listen_here, unix_ms,
 };
-use accord_coordinator::store::{FileStore, StateLocation};
+use crate::store::{FileStore, StateLocation};
+use accord_cluster::Limits;
 use accord_monitoring::Monitor;
 use accord_scheduler::policy::{POLICY_BYTES_MAX, SitePolicy};
 use accord_telemetry::log;
 use accord_trust::Trust;
 use accord_trust::access::{Act, check};
+use accord_types::scarce;
 use accord_types::unknown_settings::unknown_settings;
-use accord_types::{scarce, threads};
 use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
@@ -27,8 +26,8 @@ use std::sync::Arc;
 use term::{Candidacy, End, Term, follow_anew};
 use tokio::net::TcpListener;
 
-fn main() -> ExitCode {
-    threads::abort_on_panic("accord-coordinator");
+/// Runs the coordinator by the flags of this process.
+pub fn main() -> ExitCode {
     let config = Config::parse();
     let _flush = log::to_stderr("accord-coordinator", config.log, metrics::log_dropped);
     for unknown in unknown_settings(std::env::vars_os().map(|(name, _)| name)) {

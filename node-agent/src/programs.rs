@@ -1,18 +1,17 @@
 //! The programs of the node agent: agent, keeper, executor, and children that test and measure.
-#![forbid(unsafe_code)]
 
+use crate::config::Config;
+use crate::{device_test, executor_process, gpus, keeper, measure, metrics, mpi_native, mpi_world, run};
 use accord_device::cpu::{is_worker, worker_main};
-use accord_node_agent::config::Config;
-use accord_node_agent::{device_test, executor_process, gpus, keeper, measure, metrics, mpi_native, mpi_world, run};
 use accord_telemetry::log;
+use accord_types::spin_policy;
 use accord_types::unknown_settings::unknown_settings;
-use accord_types::{spin_policy, threads};
 use clap::Parser;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-fn main() -> ExitCode {
-    threads::abort_on_panic("accord-node-agent");
+/// Runs the agent, or a process that an agent started.
+pub fn main() -> ExitCode {
     // A worker of the process that tests a CPU device.
     if is_worker() {
         return ExitCode::from(u8::try_from(worker_main()).unwrap_or(u8::MAX));
