@@ -23,6 +23,7 @@ mod start;
 mod tls;
 mod transports;
 mod waiting;
+mod watchers;
 
 use report::Report;
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 /// A function that answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 18] = [
+const QUESTIONS: [(&str, Ask); 19] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
@@ -49,6 +50,7 @@ const QUESTIONS: [(&str, Ask); 18] = [
     ("scheduler", scheduler::run),
     ("shares", shares::run),
     ("waiting", waiting::run),
+    ("watchers", watchers::run),
     (askers::NAME, askers::run),
 ];
 
