@@ -26,6 +26,7 @@ mod executor_output;
 pub mod executor_process;
 mod executor_reports;
 mod gpu_files;
+pub mod gpu_loads;
 pub mod gpus;
 mod hosting;
 pub mod inventory;

@@ -1,7 +1,7 @@
 //! The programs of the node agent: agent, keeper, executor, and children that test and measure.
 
 use crate::config::Config;
-use crate::{device_test, executor_process, gpus, keeper, measure, metrics, mpi_native, mpi_world, run};
+use crate::{device_test, executor_process, gpu_loads, gpus, keeper, measure, metrics, mpi_native, mpi_world, run};
 use accord_device::cpu::{is_worker, worker_main};
 use accord_telemetry::log;
 use accord_types::spin_policy;
@@ -26,6 +26,7 @@ pub fn main() -> ExitCode {
         Some(argument) if argument == executor_process::ARGUMENT_AS => return executor_process::become_user(),
         Some(argument) if argument == keeper::ARGUMENT => return keeper::main(),
         Some(argument) if argument == gpus::ARGUMENT => return gpus::main(),
+        Some(argument) if argument == gpu_loads::ARGUMENT => return gpu_loads::main(),
         Some(argument) if argument == device_test::ARGUMENT => return device_test::main(),
         Some(argument) if argument == measure::ARGUMENT => return measure::main(),
         Some(argument) if argument == mpi_world::ARGUMENT => return mpi_world::main(),

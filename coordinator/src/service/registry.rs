@@ -6,7 +6,7 @@ use accord_cluster::{Input, Joiner, LinkId, MeasuredPath, Registration};
 use accord_proto::convert::{Malformed, check_version, node_labels};
 use accord_proto::v1;
 use accord_trust::access::Act;
-use accord_types::{DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey};
+use accord_types::{DeviceFault, DeviceInfo, DeviceLoad, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +91,13 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
                     (SessionId(session), ordinal, DeviceUse { busy_ms, bytes_in, bytes_out, held, fault })
                 });
                 Input::AgentUsed { link, uses: uses.collect() }
+            }
+            Body::LoadReport(report) => {
+                let loads = report.loads.into_iter().map(|load| {
+                    let v1::DeviceLoad { ordinal, busy_percent, memory_used } = load;
+                    (ordinal, DeviceLoad { busy_percent: busy_percent.map(|percent| percent.min(100)), memory_used })
+                });
+                Input::AgentLoads { link, loads: loads.collect() }
             }
             Body::UseEnded(ended) => {
                 Input::UseEnded { link, sessions: ended.sessions.into_iter().map(SessionId).collect() }

@@ -2,7 +2,7 @@
 
 use super::drivers::{DriverId, ProcessId};
 use accord_types::{
-    DeviceUse, DeviceVerdict, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
+    DeviceLoad, DeviceUse, DeviceVerdict, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
 };
 
 /// A program of the site that an agent runs for each job.
@@ -59,6 +59,8 @@ pub enum AgentReport {
     Heartbeat(Vec<SessionId>),
     /// The use of devices by sessions so far, by the devices' ordinals.
     Used(Vec<(SessionId, u32, DeviceUse)>),
+    /// The load of devices by all programs, by the devices' ordinals.
+    Loads(Vec<(u32, DeviceLoad)>),
     /// Executors of these sessions have ended, after the last report on their use of devices.
     UseEnded(Vec<SessionId>),
     /// A session has an executor now.

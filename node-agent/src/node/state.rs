@@ -7,6 +7,7 @@ use super::effect::{AgentEnding, Effect};
 use super::executors::{ExecutorId, Executors};
 use super::grants::Grants;
 use super::jobs::Jobs;
+use super::loads::Loads;
 use super::measurements::Measuring;
 use super::quota::Quota;
 use super::uses::Uses;
@@ -67,6 +68,7 @@ pub struct Node {
     pub(super) reasons: BTreeMap<SessionId, String>,
     pub(super) jobs: Jobs,
     pub(super) uses: Uses,
+    pub(super) loads: Loads,
     pub(super) measuring: Measuring,
     pub(super) testing: Testing,
 }
@@ -95,6 +97,7 @@ impl Node {
             reasons: BTreeMap::new(),
             jobs: Jobs::default(),
             uses: Uses::default(),
+            loads: Loads::default(),
             measuring: Measuring::new(measures),
             testing: Testing::default(),
         }

@@ -66,6 +66,7 @@ fn number(input: &Input) -> usize {
         Input::DeviceTested { .. } => 26,
         Input::Leaving { .. } => 27,
         Input::EpilogFailed { .. } => 28,
+        Input::AgentLoads { .. } => 29,
         // A policy is compared with all users and jobs, and a reservation may have all devices.
         Input::ApplyPolicy { .. } | Input::StartPolicy { .. } | Input::Reserve(_) | Input::Unreserve { .. } => {
             usize::MAX

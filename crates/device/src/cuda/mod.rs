@@ -34,6 +34,7 @@ mod module;
 mod native;
 mod notify;
 mod numa;
+pub mod nvml;
 mod operations;
 mod output;
 mod page_registration;
