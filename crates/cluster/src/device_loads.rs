@@ -16,7 +16,11 @@ pub(super) struct DeviceLoads {
 impl DeviceLoads {
     /// Forgets the loads of a node, whose agent registers.
     pub(super) fn forget(&mut self, node: NodeId) {
-        self.devices.retain(|device, _| device.node != node);
+        let all = DeviceId { node, ordinal: 0 }..=DeviceId { node, ordinal: u32::MAX };
+        let known: Vec<DeviceId> = self.devices.range(all).map(|(device, _)| *device).collect();
+        for device in known {
+            self.devices.remove(&device);
+        }
     }
 }
 
