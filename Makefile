@@ -1,6 +1,9 @@
 # Every target first installs what is missing (scripts/setup), so each works on a fresh machine.
 
 CARGO ?= cargo
+# A release has the services in accord, by their names; debug builds have programs of their own, which are linked sooner.
+RELEASED = -p libacc -p accord --features accord/services
+SERVICES = accord-coordinator accord-node-agent
 PACKAGES = -p libacc -p accord-cuf -p accord -p accord-coordinator -p accord-node-agent
 
 .PHONY: build debug mpi demo test test-long storm chaos conformance fuzz fuzz-corpus sanitize bench lint deny clean setup gpu-bundle deb release install uninstall
@@ -8,7 +11,8 @@ PACKAGES = -p libacc -p accord-cuf -p accord -p accord-coordinator -p accord-nod
 # What accord version says. A build from an archive may set it.
 build: export ACCORD_COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 build: setup
-	$(CARGO) build --release --locked $(PACKAGES)
+	$(CARGO) build --release --locked $(RELEASED) -p accord-cuf
+	@for name in $(SERVICES); do ln -sfn accord target/release/$$name; done
 
 debug: setup
 	$(CARGO) build --locked $(PACKAGES)
@@ -17,7 +21,10 @@ debug: setup
 mpi: setup
 	scripts/build-mpi
 
-demo: build
+# Without the part for CUDA Fortran.
+demo: setup
+	$(CARGO) build --release --locked $(RELEASED)
+	@for name in $(SERVICES); do ln -sfn accord target/release/$$name; done
 	scripts/demo
 
 # The short tier: minutes.

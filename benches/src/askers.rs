@@ -7,24 +7,19 @@
 //! Rounds with and without questions alternate.
 
 mod cluster;
+mod served;
 mod users;
 
-use crate::report::{Report, quantile};
-use accord_coordinator::service::{Attestation, Listeners, PROGRAM_LOST_AFTER, serve};
-use accord_trust::Trust;
-use accord_trust::issue::Authority;
-use accord_trust::name::Role;
+pub(crate) use served::Served;
+
+use crate::report::Report;
 use cluster::{Cluster, DEVICES, EventTimes};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use users::Users;
 
 /// The name of the question.
 pub(crate) const NAME: &str = "askers";
-const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Devices of the smallest cluster.
 const DEVICES_MIN: u32 = 160;
 /// Highest ratio of the decisions' 99th percentile with questions to that without.
@@ -72,34 +67,16 @@ impl Sizes {
 pub(crate) fn run() -> Result<Report, String> {
     let (sizes, flags) = Sizes::of_flags()?;
     let mut report = Report::of(format!("accord-bench {NAME}{flags}"));
-    let authority = Authority::new("bench", LIFETIME).map_err(text)?;
-    let identity = |role: Role| authority.identity(role, LIFETIME).map_err(text);
-    let runtime = accord_proto::runtime::one_threaded().map_err(text)?;
-    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(text)?;
-    let address = listener.local_addr().map_err(text)?.to_string();
-    let trust = Arc::new(Trust::fixed(identity(Role::Coordinator)?));
-    let listeners =
-        Listeners { tcp: Some((listener, trust)), local: None, page: None, program_lost_after: PROGRAM_LOST_AFTER };
-    let mut cluster = Cluster::new(&runtime, sizes.devices, sizes.waiting)?;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let driver = cluster.driver();
-    let coordinator = std::thread::spawn(move || {
-        let stop = async {
-            let _ = stopped.await;
-        };
-        runtime.block_on(serve(&listeners, Attestation::default(), driver, stop))
-    });
-    cluster.fill()?;
-    println!("{}", cluster.state());
-    let names: Vec<String> = cluster.users().iter().cycle().take(sizes.askers).cloned().collect();
-    let identities = names.into_iter().map(|name| identity(Role::Tenant(name))).collect::<Result<Vec<_>, _>>()?;
-    let users = Users::connect(&address, identities, sizes.devices)?;
+    let mut served = Served::begin(sizes.devices, sizes.waiting)?;
+    let names: Vec<String> = served.cluster.users().iter().cycle().take(sizes.askers).cloned().collect();
+    let identities = names.into_iter().map(|name| served.tenant(name)).collect::<Result<Vec<_>, _>>()?;
+    let users = Users::connect(&served.address, identities, sizes.devices)?;
     let mut rounds: BTreeMap<&str, Vec<Vec<EventTimes>>> = BTreeMap::new();
     let mut answers: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for round in 0..=2 * sizes.rounds {
         let asks = round % 2 == 1;
         users.ask(asks)?;
-        let took = events_of_a_round(&mut cluster, sizes)?;
+        let took = events_of_a_round(&mut served.cluster, sizes)?;
         for (question, ms) in users.answers()? {
             answers.entry(question).or_default().push(ms);
         }
@@ -109,9 +86,8 @@ pub(crate) fn run() -> Result<Report, String> {
         }
     }
     users.ask(false)?;
-    drop((users, stop));
-    coordinator.join().map_err(|_| "the coordinator has panicked")?.map_err(text)?;
-    println!("{}", cluster.state());
+    drop(users);
+    served.end()?;
     put(&mut report, &rounds, &answers, sizes)?;
     Ok(report)
 }

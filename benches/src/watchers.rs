@@ -1,239 +1,215 @@
-//! What 100 watchers of a cluster of 10,000 nodes cost its coordinator, as of `accord top` or the page: each reads the rows
-//! of a screen somewhere in a table, whose changes come once a second.
+//! What watchers of a cluster (`accord top`, the page) wait for, and what they cost the coordinator: 10,000 nodes of 8
+//! devices, 98 % busy, with 1,000 waiting jobs and 20 events a second.
 //!
-//! The coordinator runs in this process on a thread of its own, without agents' connections: their registrations and
-//! heartbeats are given to its driver. Watchers have connections through TLS. Periods with and without watchers alternate.
+//! The coordinator runs in this process as it serves. The watchers have connections through TLS, on a thread whose
+//! processor time does not count. Rounds with and without watchers alternate.
 
+use crate::askers::Served;
 use crate::report::Report;
-use accord_cluster::{Input, Limits, LinkId};
-use accord_coordinator::service::{
-    Attestation, Driver, DriverSettings, Listeners, PROGRAM_LOST_AFTER, registration, serve,
-};
 use accord_proto::channel::Coordinator;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::{VERSION, v1};
-use accord_trust::issue::Authority;
-use accord_trust::name::Role;
 use accord_trust::{Identity, Trust};
-use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
 
-const NODES: u32 = 10_000;
-const DEVICES: u32 = 8;
-const WATCHERS: u32 = 100;
-/// Rows of a screen.
+const DEVICES: u32 = 80_000;
+const WAITING: usize = 1_000;
+const WATCHERS: usize = 50;
+/// Rows of a watcher, as a page of the browser has.
 const ROWS: u32 = 50;
-const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-const CONNECT_MAX: Duration = Duration::from_secs(60);
-/// Agents send heartbeats as often as their number permits here; none is lost.
-const LOST_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Nodes whose agents restart in a second, which changes their rows.
-const CHANGES_A_SECOND: u32 = 20;
-const PERIOD: Duration = Duration::from_secs(10);
-/// Periods of each kind.
-const ROUNDS: u32 = 4;
-const SETTLE: Duration = Duration::from_secs(3);
-const OUTBOX: usize = 1 << 15;
-/// The coordinator's thread, whose name the kernel cuts.
-const THREAD: &str = "bench-serves";
-const CORE_MAX: f64 = 0.05;
+/// Number of rounds of each kind, and of first views.
+const ROUNDS: usize = 5;
+const VIEWS: usize = 20;
+const ROUND: Duration = Duration::from_secs(10);
+const BETWEEN_EVENTS: Duration = Duration::from_millis(50);
+/// A board is used again for less than this time, so each view needs a new one.
+const BETWEEN_VIEWS: Duration = Duration::from_secs(1);
+const CONNECT_MAX: Duration = Duration::from_secs(30);
+/// The kernel's clock ticks a second, in which it counts processor time.
+const TICKS: f64 = 100.0;
+/// Bars: milliseconds of the first view and of another one on the same connection, percent of a core.
+const VIEW_MAX: f64 = 1_000.0;
+const UPDATE_MAX: f64 = 100.0;
+const CORE_MAX: f64 = 20.0;
 
 pub(crate) fn run() -> Result<Report, String> {
     let mut report = Report::of("accord-bench watchers");
-    let authority = Authority::new("bench", LIFETIME).map_err(text)?;
-    let identity = |role: Role| authority.identity(role, LIFETIME).map_err(text);
+    let mut served = Served::begin(DEVICES, WAITING)?;
+    let (mut views, mut updates) = (Vec::new(), Vec::new());
     let runtime = accord_proto::runtime::one_threaded().map_err(text)?;
-    let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).map_err(text)?;
-    let address = listener.local_addr().map_err(text)?.to_string();
-    let trust = Arc::new(Trust::fixed(identity(Role::Coordinator)?));
-    let listeners =
-        Listeners { tcp: Some((listener, trust)), local: None, page: None, program_lost_after: PROGRAM_LOST_AFTER };
-    let limits = Limits {
-        nodes_max: NODES as usize,
-        devices_max: (NODES * DEVICES) as usize,
-        lost_after_ms: u64::try_from(LOST_AFTER.as_millis()).map_err(text)?,
-        ..Limits::default()
-    };
-    let driver = Arc::new(Driver::new(DriverSettings { limits, ..DriverSettings::default() }));
-    let (outbox, messages) = mpsc::channel(OUTBOX);
-    let mut nodes = Nodes { driver: driver.clone(), outbox, messages, restarts: 0 };
-    for node in 0..NODES {
-        nodes.start(node)?;
+    for number in 0..VIEWS {
+        std::thread::sleep(BETWEEN_VIEWS);
+        let user = served.tenant(format!("viewer{number}"))?;
+        let (view, update) = runtime.block_on(view(&served.address, user)).map_err(text)?;
+        views.push(view);
+        updates.push(update);
     }
-    let (stop, stopped) = oneshot::channel::<()>();
-    let served = driver.clone();
-    let coordinator = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
-        let stop = async {
-            let _ = stopped.await;
-        };
-        runtime.block_on(serve(&listeners, Attestation::default(), served, stop))
-    });
-    let coordinator = coordinator.map_err(text)?;
-    let thread = thread_named(THREAD)?;
-    let (mut without, mut with) = (Vec::new(), Vec::new());
-    for round in 0..=ROUNDS {
-        for watched in [false, true] {
-            let identities = (0..if watched { WATCHERS } else { 0 }).map(|_| identity(Role::Admin("root".to_owned())));
-            let watchers = Watchers::connect(&address, identities.collect::<Result<_, _>>()?)?;
-            nodes.change_for(SETTLE)?;
-            let (seen, begun, before) = (watchers.replies(), Instant::now(), ran_s(&thread)?);
-            nodes.change_for(PERIOD)?;
-            let used = (ran_s(&thread)? - before) / begun.elapsed().as_secs_f64();
-            let replies = watchers.replies() - seen;
-            watchers.end()?;
-            if watched && replies < u64::from(WATCHERS) {
-                return Err(format!("{WATCHERS} watchers had {replies} replies"));
-            }
-            // The first round is a warm-up.
-            if round > 0 {
-                if watched { with.push(used) } else { without.push(used) }
-            }
-        }
+    let (mut quiet, mut watched) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        quiet.push(busy_percent(&mut served, None)?);
+        let users = (0..WATCHERS).map(|number| served.tenant(format!("watcher{number}")));
+        let watchers = Watchers::begin(&served.address, users.collect::<Result<_, _>>()?)?;
+        watched.push(busy_percent(&mut served, Some(&watchers))?);
     }
-    drop(stop);
-    coordinator.join().map_err(|_| "the coordinator has panicked")?.map_err(text)?;
-    report.put("watched", "of a core", with);
-    report.put("not watched", "of a core", without);
-    let cost = report.median("watched")? - report.median("not watched")?;
-    report.at_most(&format!("{WATCHERS} watchers of {NODES} nodes"), cost, "core", CORE_MAX);
+    served.end()?;
+    report.put("first view", "ms", views);
+    report.put("another window", "ms", updates);
+    report.put("coordinator without watchers", "% of a core", quiet);
+    report.put("coordinator with watchers", "% of a core", watched);
+    let cost = report.median("coordinator with watchers")? - report.median("coordinator without watchers")?;
+    let (view, update) = (report.median("first view")?, report.median("another window")?);
+    report.at_most("first view of 10,000 nodes", view, "ms", VIEW_MAX);
+    report.at_most("another window", update, "ms", UPDATE_MAX);
+    report.at_most(&format!("{WATCHERS} watchers, of a core"), cost, "%", CORE_MAX);
     Ok(report)
 }
 
-/// Agents of all nodes, without connections.
-struct Nodes {
-    driver: Arc<Driver>,
-    outbox: mpsc::Sender<Result<v1::CoordinatorMessage, tonic::Status>>,
-    messages: mpsc::Receiver<Result<v1::CoordinatorMessage, tonic::Status>>,
-    restarts: u64,
+/// Connects, and returns the milliseconds until the first rows are there, and until those of another window are.
+async fn view(address: &str, user: Identity) -> Result<(f64, f64), Status> {
+    let begun = Instant::now();
+    let (requests, mut replies) = watch(address, user, request(1, v1::WatchTable::Devices, 0)).await?;
+    answered(&mut replies, 1).await?;
+    let view = begun.elapsed();
+    let begun = Instant::now();
+    let _ = requests.send(request(2, v1::WatchTable::Devices, DEVICES / 2)).await;
+    answered(&mut replies, 2).await?;
+    Ok((view.as_secs_f64() * 1e3, begun.elapsed().as_secs_f64() * 1e3))
 }
 
-impl Nodes {
-    /// Registers a start of a node's agent.
-    fn start(&mut self, node: u32) -> Result<LinkId, String> {
-        self.restarts += 1;
-        let device = |ordinal| v1::Device {
-            id: Some(v1::DeviceRef { node: 0, ordinal }),
-            node_name: format!("n{node}"),
-            kind: v1::DeviceKind::Cpu.into(),
-            name: "cpu".to_owned(),
-            vendor: "bench".to_owned(),
-            driver: "1".to_owned(),
-            memory: 1 << 30,
-            units: 16,
-            ..v1::Device::default()
-        };
-        let register = v1::Register {
-            version: VERSION,
-            incarnation: self.restarts,
-            node_name: format!("n{node}"),
-            address: format!("127.0.0.1:{}", 10_000 + node),
-            devices: (0..DEVICES).map(device).collect(),
-            ..v1::Register::default()
-        };
-        let registration = registration(register, IpAddr::V4(Ipv4Addr::LOCALHOST)).map_err(text)?;
-        let link = self.driver.add_agent(self.outbox.clone());
-        self.driver.input(Input::Register { link, registration });
-        while self.messages.try_recv().is_ok() {}
-        Ok(link)
+fn request(number: u64, table: v1::WatchTable, from: u32) -> v1::WatchRequest {
+    v1::WatchRequest {
+        version: VERSION,
+        number,
+        table: table.into(),
+        order: v1::WatchOrder::Busy.into(),
+        user: String::new(),
+        from,
+        rows: ROWS,
     }
+}
 
-    /// Restarts agents at a steady rate.
-    fn change_for(&mut self, time: Duration) -> Result<(), String> {
-        let begun = Instant::now();
-        for number in 0.. {
-            let due = begun + Duration::from_secs(1) * number / CHANGES_A_SECOND;
-            if due > begun + time {
-                break;
+async fn watch(
+    address: &str,
+    user: Identity,
+    first: v1::WatchRequest,
+) -> Result<(mpsc::Sender<v1::WatchRequest>, Streaming<v1::WatchReply>), Status> {
+    let coordinator = Coordinator::new(address, Arc::new(Trust::fixed(user)), CONNECT_MAX);
+    let mut client = ClusterClient::new(coordinator.connect(|endpoint| endpoint).await?);
+    let (requests, stream) = mpsc::channel(1);
+    let _ = requests.send(first).await;
+    let replies = client.watch(ReceiverStream::new(stream)).await?.into_inner();
+    Ok((requests, replies))
+}
+
+/// Returns once the reply to a request has all its rows.
+async fn answered(replies: &mut Streaming<v1::WatchReply>, number: u64) -> Result<(), Status> {
+    loop {
+        let reply =
+            replies.message().await?.ok_or_else(|| Status::unavailable("the coordinator has ended the call"))?;
+        if reply.request == number {
+            if reply.changed.len() < ROWS as usize {
+                return Err(Status::internal("rows are missing"));
             }
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            self.start(number * 97 % NODES)?;
+            return Ok(());
         }
-        Ok(())
     }
 }
 
-/// Watchers, on a thread of their own.
+/// Lets events happen for a round. Returns the processor time of this process meanwhile, without that of the watchers'
+/// own thread, in percent of a core.
+fn busy_percent(served: &mut Served, watchers: Option<&Watchers>) -> Result<f64, String> {
+    let used = || -> Result<f64, String> {
+        let own = watchers.map_or(Ok(0.0), |watchers| thread_s(&watchers.times))?;
+        Ok(process_s()? - own)
+    };
+    let (begun, before) = (Instant::now(), used()?);
+    while begun.elapsed() < ROUND {
+        std::thread::sleep(BETWEEN_EVENTS);
+        served.cluster.next_event(Instant::now())?;
+    }
+    Ok(100.0 * (used()? - before) / begun.elapsed().as_secs_f64())
+}
+
+/// Returns the processor time of this process in seconds.
+fn process_s() -> Result<f64, String> {
+    let text = std::fs::read_to_string("/proc/self/stat").map_err(text)?;
+    // The program's name, in parentheses, may have spaces. After it, user and system time are the 12th and 13th field.
+    let fields = text.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
+    let ticks: Vec<f64> = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+    if ticks.len() < 2 { Err("no times in /proc/self/stat".to_owned()) } else { Ok(ticks.iter().sum::<f64>() / TICKS) }
+}
+
+/// Returns the processor time of a thread in seconds.
+fn thread_s(times: &PathBuf) -> Result<f64, String> {
+    let text = std::fs::read_to_string(times).map_err(text)?;
+    let ns: Option<f64> = text.split_whitespace().next().and_then(|field| field.parse().ok());
+    ns.map(|ns| ns / 1e9).ok_or_else(|| format!("no time in {}", times.display()))
+}
+
+/// Watchers on a thread of their own, which ends on drop.
 struct Watchers {
-    stop: watch::Sender<()>,
-    thread: std::thread::JoinHandle<Result<(), String>>,
-    replies: Arc<AtomicU64>,
+    /// The kernel's file with the thread's processor time.
+    times: PathBuf,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Watchers {
-    fn connect(address: &str, identities: Vec<Identity>) -> Result<Self, String> {
-        let runtime = accord_proto::runtime::one_threaded().map_err(text)?;
-        let mut clients = Vec::new();
-        for identity in identities {
-            let coordinator = Coordinator::new(address, Arc::new(Trust::fixed(identity)), CONNECT_MAX);
-            clients.push(ClusterClient::new(runtime.block_on(coordinator.connect(|endpoint| endpoint)).map_err(text)?));
-        }
-        let (stop, stopped) = watch::channel(());
-        let replies = Arc::<AtomicU64>::default();
-        let counted = replies.clone();
+    /// Starts a watcher for each user. Returns once all have their first rows.
+    fn begin(address: &str, users: Vec<Identity>) -> Result<Self, String> {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (begun, ready): (Sender<Result<(), String>>, Receiver<_>) = channel();
+        let (named, name) = channel();
+        let (address, number) = (address.to_owned(), users.len());
         let thread = std::thread::spawn(move || {
-            let look = |(client, at): (ClusterClient<_>, u32)| {
-                runtime.spawn(look(client, at, counted.clone(), stopped.clone()))
-            };
-            let watchers: Vec<_> = clients.into_iter().zip(0..).map(look).collect();
-            watchers.into_iter().try_for_each(|watcher| runtime.block_on(watcher).map_err(text)?)
+            let _ = named.send(std::fs::read_link("/proc/thread-self"));
+            let Ok(runtime) = accord_proto::runtime::one_threaded() else { return };
+            for (at, user) in users.into_iter().enumerate() {
+                let tables =
+                    [v1::WatchTable::Devices, v1::WatchTable::Nodes, v1::WatchTable::Users, v1::WatchTable::Jobs];
+                let first = request(1, tables[at % tables.len()], 0);
+                runtime.spawn(watch_on(address.clone(), user, first, begun.clone()));
+            }
+            drop(begun);
+            let _ = runtime.block_on(stopped);
         });
-        Ok(Self { stop, thread, replies })
-    }
-
-    fn replies(&self) -> u64 {
-        self.replies.load(Ordering::Relaxed)
-    }
-
-    fn end(self) -> Result<(), String> {
-        drop(self.stop);
-        self.thread.join().map_err(|_| "a watcher has panicked")?
+        let link = name.recv().map_err(text)?.map_err(text)?;
+        let times = PathBuf::from("/proc").join(link).join("schedstat");
+        let watchers = Self { times, stop: Some(stop), thread: Some(thread) };
+        for _ in 0..number {
+            ready.recv().map_err(|_| "a watcher did not begin")??;
+        }
+        Ok(watchers)
     }
 }
 
-/// Reads rows until the period ends.
-async fn look(
-    mut client: ClusterClient<tonic::transport::Channel>,
-    at: u32,
-    replies: Arc<AtomicU64>,
-    mut stopped: watch::Receiver<()>,
-) -> Result<(), String> {
-    let table = if at.is_multiple_of(2) { v1::WatchTable::Nodes } else { v1::WatchTable::Devices };
-    let from = at * NODES / WATCHERS;
-    let request =
-        v1::WatchRequest { version: VERSION, table: table.into(), from, rows: ROWS, ..v1::WatchRequest::default() };
-    let (requests, stream) = mpsc::channel(1);
-    requests.send(request).await.map_err(text)?;
-    let mut rows = client.watch(ReceiverStream::new(stream)).await.map_err(text)?.into_inner();
-    loop {
-        tokio::select! {
-            reply = rows.message() => match reply.map_err(text)? {
-                Some(_) => drop(replies.fetch_add(1, Ordering::Relaxed)),
-                None => return Err("the coordinator has ended".to_owned()),
-            },
-            _ = stopped.changed() => return Ok(()),
+impl Drop for Watchers {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }
 
-/// Returns the folder of this process's thread with a name.
-fn thread_named(name: &str) -> Result<String, String> {
-    let threads = fs::read_dir("/proc/self/task").map_err(text)?.flatten();
-    let mut folders = threads.map(|thread| thread.path().to_string_lossy().into_owned());
-    let is_named = |folder: &String| fs::read_to_string(format!("{folder}/comm")).is_ok_and(|comm| comm.trim() == name);
-    folders.find(is_named).ok_or_else(|| format!("no thread {name}"))
-}
-
-/// Returns the seconds that a thread has run.
-fn ran_s(thread: &str) -> Result<f64, String> {
-    let stat = fs::read_to_string(format!("{thread}/schedstat")).map_err(text)?;
-    let ns = stat.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
-    ns.map(|ns| ns / 1e9).ok_or_else(|| "no times of a thread".to_owned())
+async fn watch_on(address: String, user: Identity, first: v1::WatchRequest, begun: Sender<Result<(), String>>) {
+    let watching = async {
+        let (_requests, mut replies) = watch(&address, user, first).await?;
+        replies.message().await?;
+        let _ = begun.send(Ok(()));
+        while replies.message().await?.is_some() {}
+        Ok::<_, Status>(())
+    };
+    if let Err(status) = watching.await {
+        let _ = begun.send(Err(status.to_string()));
+    }
 }
 
 fn text(error: impl std::fmt::Display) -> String {

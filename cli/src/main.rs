@@ -22,6 +22,7 @@ mod policy_args;
 mod quarantine_args;
 mod request_args;
 mod reservation_args;
+mod service;
 mod setup_args;
 mod top_args;
 mod viewpoint;
@@ -34,6 +35,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     threads::abort_on_panic("accord");
+    if let Some((name, main)) = service::named(std::env::args_os().next().as_deref()) {
+        threads::abort_on_panic(name);
+        return main();
+    }
     // First, because all further options are the compiler's.
     if let Some(arguments) = args::cuf_line(std::env::args_os()) {
         return ended(command::cuf::compile(&arguments));

@@ -12,6 +12,7 @@ pub mod etcd;
 pub mod leadership;
 mod lookup;
 pub mod metrics;
+pub mod process;
 pub mod service;
 pub mod store;
 

@@ -1,7 +1,7 @@
 //! Assembles the parts of an agent and runs it.
 
 use crate::ask::LateTests;
-use crate::config::{Config, Fabric, Ipc, Measure};
+use crate::config::{Config, Fabric, GpuLoad, Ipc, Measure};
 use crate::control::{self, CONNECT_TIMEOUT, CoordinatorEpoch, Identity, Joining};
 use crate::executor_here::ExecutorsHere;
 use crate::executor_process::wanted;
@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::site_scripts::SiteScripts;
 use crate::supervise::{Supervisor, since_boot};
 use crate::topology::topology;
-use crate::{accept, gpus};
+use crate::{accept, gpu_loads, gpus};
 use accord_device::cache_folder;
 use accord_fabric::transport::{Acceptor, ListenAddress, Listener, PeerAddress};
 use accord_monitoring::Monitor;
@@ -136,6 +136,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     let kernel_limits = hosting.kernel_limits();
     let enforced: Vec<&str> = kernel_limits.enforced.iter().map(|limit| limit.name()).collect();
     tracing::info!("limits of sessions that the kernel enforces: {enforced:?} {}", kernel_limits.why_not);
+    let (asking, spawner) = (measures.program.clone(), hosting.spawner().cloned());
     let supervisor = Supervisor::new(settings, hosting, kept_grants(config, &node_name));
     let identity = Identity {
         coordinator,
@@ -161,6 +162,9 @@ pub fn run(config: &Config) -> Result<(), String> {
     let near = supervisor.clone();
     let no_thread = |error| format!("cannot start a thread: {error}; {}", scarce::THREADS);
     threads::spawn("accord-near", move || accept_near(&near)).map_err(no_thread)?;
+    if config.gpu_load == GpuLoad::On {
+        gpu_loads::watch(&asking, spawner.as_ref(), &identity.devices, &supervisor).map_err(no_thread)?;
+    }
     threads::spawn("accord-accept", move || accept::accept(acceptor, &port)).map_err(no_thread)?;
     if let Some(world) = &world {
         world.serve(&supervisor, joining)?;

@@ -87,6 +87,18 @@ pub struct Config {
     )]
     pub measure: Measure,
 
+    /// Whether the agent asks the driver how busy GPUs are, whichever programs use them, for accord top and the page. It then keeps them open, so
+    /// that they can't be reset.
+    #[arg(
+        long,
+        env = "ACCORD_GPU_LOAD",
+        value_name = "on|off",
+        value_enum,
+        hide_possible_values = true,
+        default_value = "on"
+    )]
+    pub gpu_load: GpuLoad,
+
     /// Transport between nodes: tcp; or mpi, for agents that mpirun or srun has started as one world.
     #[arg(
         long,
@@ -219,6 +231,16 @@ pub enum Measure {
     #[default]
     On,
     /// Never measures.
+    Off,
+}
+
+/// Whether the agent asks the driver for the load of GPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum GpuLoad {
+    /// Asks each second.
+    #[default]
+    On,
+    /// Never asks.
     Off,
 }
 

@@ -4,6 +4,7 @@
 use crate::device_memory::is_counted;
 use crate::devices::NodeDevices;
 use crate::memory_service::{AgentAccount, receive_service};
+use crate::own_program::again;
 use accord_device::cpu::collect_orphans;
 use accord_device::{MemoryAccount, Printed, TurnAgent, cache_folder};
 use accord_executor::{ExecutorConfig, Limits, TurnLane, UseSink};
@@ -28,7 +29,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 /// The first argument that makes this program an executor.
@@ -81,7 +82,7 @@ pub fn become_user() -> ExitCode {
     }
     match std::env::current_exe() {
         Ok(program) => {
-            let error = Command::new(&program).arg(ARGUMENT).exec();
+            let error = again(&program).arg(ARGUMENT).exec();
             failed(format!("user {uid} cannot run {}: {error}", program.display()))
         }
         Err(error) => failed(format!("user {uid} cannot run this program: {error}")),

@@ -3,6 +3,7 @@
 
 use crate::ask::{self, NoAnswer};
 use crate::offered_gpus::Gpus;
+use crate::own_program::again;
 use accord_device::{cuda, registry};
 use accord_proto::{bounds, v1};
 use accord_types::{DeviceInfo, NodeId};
@@ -10,7 +11,7 @@ use prost::Message;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// The first argument that makes this program list the GPUs and exit.
@@ -79,7 +80,7 @@ pub(crate) fn list(program: &Path, node_name: &str, wanted: &Gpus, measures: boo
 
 /// Lists the GPUs by a child process. The error includes the remedy.
 fn ask(program: &Path, limit: Duration, measures: bool) -> Result<v1::Gpus, String> {
-    let mut command = Command::new(program);
+    let mut command = again(program);
     command.arg(ARGUMENT).args(measures.then_some(CONTEXTS));
     let bytes = ask::ask(command, None, limit, ANSWER_MAX).map_err(|why| match why {
         NoAnswer::Refused(error) => {

@@ -3,6 +3,7 @@
 //! when the executor or the agent has ended, and exits when none is left.
 
 use crate::executor_process;
+use crate::own_program::again;
 use crate::users::RunsAs;
 use accord_device::descendants::{self, Process};
 use accord_types::settings::{SPIN_CORES, TRANSPORT};
@@ -57,7 +58,7 @@ fn keep() -> Result<(), String> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| system("keep apart", error.into()))?;
     set_child_subreaper(Some(getpid())).map_err(|error| system("collect orphans", error.into()))?;
     let program = std::env::current_exe().map_err(|error| system("find this program", error))?;
-    let mut command = Command::new(program);
+    let mut command = again(program);
     let mut account = arguments.peekable();
     let argument = if account.peek().is_some() { executor_process::ARGUMENT_AS } else { executor_process::ARGUMENT };
     command.arg(argument).args(account).stdout(Stdio::null());
@@ -132,7 +133,7 @@ fn raw(status: &WaitIdStatus) -> i32 {
 
 /// Returns the command that starts the keeper of an executor.
 pub(crate) fn command(program: &Path, account: &RunsAs) -> Command {
-    let mut command = Command::new(program);
+    let mut command = again(program);
     command.args([ARGUMENT.to_owned(), std::process::id().to_string()]);
     let RunsAs::Other(account) = account else { return command };
     let groups: Vec<String> = account.groups.iter().map(u32::to_string).collect();

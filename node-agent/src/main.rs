@@ -1,48 +1,10 @@
-//! The programs of the node agent: agent, keeper, executor, and children that test and measure.
+//! The node agent.
 #![forbid(unsafe_code)]
 
-use accord_device::cpu::{is_worker, worker_main};
-use accord_node_agent::config::Config;
-use accord_node_agent::{device_test, executor_process, gpus, keeper, measure, metrics, mpi_native, mpi_world, run};
-use accord_telemetry::log;
-use accord_types::unknown_settings::unknown_settings;
-use accord_types::{spin_policy, threads};
-use clap::Parser;
-use std::io::Write as _;
+use accord_types::threads;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     threads::abort_on_panic("accord-node-agent");
-    // A worker of the process that tests a CPU device.
-    if is_worker() {
-        return ExitCode::from(u8::try_from(worker_main()).unwrap_or(u8::MAX));
-    }
-    // Executors read this setting, too.
-    if let Err(error) = spin_policy::read_cores(|name| std::env::var(name).ok()) {
-        let _ = writeln!(std::io::stderr(), "accord-node-agent: {error}");
-        return ExitCode::FAILURE;
-    }
-    match std::env::args_os().nth(1) {
-        Some(argument) if argument == executor_process::ARGUMENT => return executor_process::main(),
-        Some(argument) if argument == executor_process::ARGUMENT_AS => return executor_process::become_user(),
-        Some(argument) if argument == keeper::ARGUMENT => return keeper::main(),
-        Some(argument) if argument == gpus::ARGUMENT => return gpus::main(),
-        Some(argument) if argument == device_test::ARGUMENT => return device_test::main(),
-        Some(argument) if argument == measure::ARGUMENT => return measure::main(),
-        Some(argument) if argument == mpi_world::ARGUMENT => return mpi_world::main(),
-        Some(argument) if argument == mpi_native::ARGUMENT => return mpi_native::main(),
-        _ => {}
-    }
-    let config = Config::parse();
-    let _flush = log::to_stderr("accord-node-agent", config.log, metrics::log_dropped);
-    for unknown in unknown_settings(std::env::vars_os().map(|(name, _)| name)) {
-        tracing::warn!("{unknown}");
-    }
-    match run(&config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            log::report_line(format_args!("accord-node-agent: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+    accord_node_agent::programs::main()
 }

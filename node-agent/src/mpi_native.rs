@@ -3,6 +3,7 @@
 
 use crate::ask::{self, NoAnswer};
 use crate::config::MpiGpus;
+use crate::own_program::again;
 use accord_device::cuda::VISIBLE;
 use accord_device::{CopySink, CopySource, Device, StartConfig, registry};
 use accord_fabric::transport::mpi::{MpiObject, try_native};
@@ -12,7 +13,7 @@ use accord_types::{
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,7 +60,7 @@ pub(crate) fn probe(setting: MpiGpus, program: &Path, object: &Path, visible: Op
 }
 
 fn ask(program: &Path, object: &Path, visible: Option<&str>, limit: Duration) -> std::result::Result<(), String> {
-    let mut command = Command::new(program);
+    let mut command = again(program);
     command.arg(ARGUMENT).arg(object);
     if let Some(visible) = visible {
         command.env(VISIBLE, visible);

@@ -425,7 +425,9 @@ impl AgentModel {
                 Effect::Send(AgentReport::Measured(_) | AgentReport::PathMeasured { .. }) | Effect::Measure => {
                     panic!("it was told not to measure: {effect:?}")
                 }
-                Effect::Send(AgentReport::Used(_) | AgentReport::UseEnded(_)) => panic!("nothing is used: {effect:?}"),
+                Effect::Send(AgentReport::Used(_) | AgentReport::UseEnded(_) | AgentReport::Loads(_)) => {
+                    panic!("nothing is used: {effect:?}")
+                }
                 Effect::Send(AgentReport::Leaving) => panic!("the agent was not told to stop"),
                 Effect::Send(AgentReport::JobReleased(job)) => panic!("no job is released, and {job:?} is said to be"),
                 Effect::RunScript(..) | Effect::Send(AgentReport::ScriptFailed(..)) => {

@@ -101,6 +101,7 @@ without_lists! {
     DeleteReservationReply {}
     DeviceAttribute { number, value }
     DeviceFigures { ordinal, to_device, from_device, launch_ns }
+    DeviceLoad { ordinal, busy_percent, memory_used }
     DevicePair { from, to, times }
     DeviceRef { node, ordinal }
     DeviceUse { session, ordinal, busy_ms, bytes_in, bytes_out, held, fault }
@@ -299,6 +300,7 @@ impl Bounded for v1::AgentMessage {
             Some(Body::JobReleased(message)) => message.check(),
             Some(Body::ScriptFailed(message)) => message.check(),
             Some(Body::JobSuspended(message)) => message.check(),
+            Some(Body::LoadReport(message)) => message.check(),
             Some(Body::DeviceTested(message)) => message.check(),
             Some(Body::Leaving(message)) => message.check(),
             Some(Body::SessionLog(message)) => message.check(),
@@ -371,6 +373,13 @@ impl Bounded for v1::UseReport {
     fn check(&self) -> Result<(), Malformed> {
         let Self { uses } = self;
         all(uses, USES_MAX, "UseReport.uses is too long")
+    }
+}
+
+impl Bounded for v1::LoadReport {
+    fn check(&self) -> Result<(), Malformed> {
+        let Self { loads } = self;
+        all(loads, NODE_DEVICES_MAX, "LoadReport.loads is too long")
     }
 }
 

@@ -123,6 +123,7 @@ fn device_row(device: &DeviceLine) -> Value {
         "idle_since_unix_ms": device.idle_since_unix_ms,
         "quarantined_since_unix_ms": device.quarantined_since_unix_ms,
         "quarantine_charged": device.quarantined_since_unix_ms.map(|_| device.quarantine_charged),
+        "used_by_others": device.used_by_others,
     })
 }
 

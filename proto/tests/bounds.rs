@@ -94,8 +94,8 @@ fn received(message: &str, bytes: &[u8]) -> Option<Result<(), String>> {
     }
     messages! {
         AgentMessage ClusterView CloseSessionReply CloseSessionRequest CoordinatorMessage DescribeRequest Device DeviceAttribute DeviceFigures
-        DevicePair DeviceRef Drain DrainNodeReply DrainNodeRequest ExecutorStart ExpectMeasurement Goodbye GpuAware Gpus Hardware
-        HeldDevice Heartbeat JobGrant ScriptFailed JobReleased JobSuspended JoinWorld KernelLimits Label Leaving Link MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode OpenPageReply OpenPageRequest PageStart Path PathMeasured
+        DeviceLoad DevicePair DeviceRef Drain DrainNodeReply DrainNodeRequest ExecutorStart ExpectMeasurement Goodbye GpuAware Gpus Hardware
+        HeldDevice Heartbeat JobGrant ScriptFailed JobReleased JobSuspended JoinWorld KernelLimits Label Leaving Link LoadReport MeasureNode MeasurePath NearDevice Node NodeFigures NodeLost NumaNode OpenPageReply OpenPageRequest PageStart Path PathMeasured
         PathTimes Rank RankLost Register Registered ReleaseJob Session SessionClosed SessionEnded SessionGrant SessionLimits SessionOpened SessionStarted
         ShutdownReply ShutdownRequest Stop SuspendJob SuspendJobRequest Viewer
         CreateReservationReply CreateReservationRequest DeleteReservationReply DeleteReservationRequest ListReservationsReply

@@ -11,7 +11,7 @@ use accord_tests::{
 use driver::driver;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// An argument of the program: list the devices only, instead of running everything.
@@ -59,6 +59,30 @@ fn passed(finished: Finished) -> Finished {
 
 fn devices(info: &Value) -> Vec<&Value> {
     info["devices"].as_array().expect("devices").iter().collect()
+}
+
+/// The management library knows of programs outside of Accord.
+#[test]
+fn top_shows_the_load_of_gpus_by_programs_outside_of_accord() {
+    let setup = Setup::new();
+    let load = |cluster: ClusterBuilder| {
+        let cluster = cluster.start().unwrap();
+        let begun = Instant::now();
+        loop {
+            let top = Job::new(tool(Tool::Accord).unwrap()).args(["top", "--json"]);
+            let top = top.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of("program"));
+            let tables: Value = serde_json::from_str(&top.run().unwrap().success().unwrap().stdout).unwrap();
+            let device = tables["devices"][0].clone();
+            if device["busy_percent"] == 37 || begun.elapsed() > Duration::from_secs(30) {
+                return device;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let cluster = setup.cluster(&[1]).env("FAKE_CUDA_LOAD", "37");
+    let device = load(cluster.env("FAKE_CUDA_LOAD_MEMORY", (700 << 20).to_string()));
+    assert_eq!((&device["busy_percent"], &device["memory_used"]), (&37.into(), &(700 << 20).into()), "{device:#}");
+    assert_eq!((&device["used_by_others"], &device["condition"]), (&true.into(), &"free".into()), "{device:#}");
 }
 
 #[test]

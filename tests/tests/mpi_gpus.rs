@@ -234,5 +234,5 @@ fn explain_and_doctor_report_gpu_aware_mpi() {
     };
     let seen = of_mpi(seen);
     assert_eq!(seen.len(), 2);
-    assert!(seen.iter().all(|item| item["is"] == "copies from and to it" && item["well"] == true), "{seen:?}");
+    assert!(seen.iter().all(|item| item["value"] == "copies from and to it" && item["status"] == "ok"), "{seen:?}");
 }

@@ -113,6 +113,56 @@ fn the_debian_package_has_all_that_is_installed() {
     assert!(text(&ran).starts_with(concat!("accord ", env!("CARGO_PKG_VERSION"), " (commit ")), "{}", text(&ran));
 }
 
+/// Scripts are left out: they run programs of the root.
+#[test]
+fn the_rpm_installs_in_an_empty_root_and_is_removed_again() {
+    if !has("rpmbuild") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let build = libacc().unwrap().parent().unwrap().to_owned();
+    let made = Command::new(root().join("scripts/rpm"))
+        .arg(folder.path())
+        .envs([("BUILD", build.as_os_str()), ("RPM_PAYLOAD", "w0.gzdio".as_ref())])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    let package = String::from_utf8(made.stdout).unwrap();
+    let system = folder.path().join("root");
+    std::fs::create_dir(&system).unwrap();
+    let rpm = |arguments: &[&str]| {
+        let done = Command::new("rpm").arg("--root").arg(&system).args(arguments).output().unwrap();
+        assert!(done.status.success(), "{arguments:?}: {}", text(&done));
+        text(&done)
+    };
+    rpm(&["--install", "--nodeps", "--noscripts", package.trim()]);
+    let ran = Command::new(system.join("usr/bin/accord")).arg("--version").output().unwrap();
+    assert!(text(&ran).starts_with(concat!("accord ", env!("CARGO_PKG_VERSION"))), "{}", text(&ran));
+    assert!(system.join("usr/lib/systemd/system/accord-node-agent.service").is_file());
+    assert!(rpm(&["--query", "--list", "accord"]).contains("/usr/lib/libacc.so"));
+    rpm(&["--erase", "--noscripts", "accord"]);
+    assert!(!system.join("usr/bin/accord").exists() && !system.join("usr/include/accord").exists());
+}
+
+/// In a release the services are names of `accord`, which debug builds have as programs of their own.
+#[test]
+fn an_accord_without_the_services_is_not_installed_under_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (build, tree) = (folder.path().join("build"), folder.path().join("tree"));
+    std::fs::create_dir(&build).unwrap();
+    let built = libacc().unwrap().parent().unwrap().to_owned();
+    for name in ["accord", "libacc.so", "libaccord_cuf.a"] {
+        std::os::unix::fs::symlink(built.join(name), build.join(name)).unwrap();
+    }
+    let install = || {
+        let mut script = Command::new(root().join("scripts/install"));
+        script.env("BUILD", &build).env("PREFIX", "/usr").env("DESTDIR", &tree).output().unwrap()
+    };
+    let refused = install();
+    assert!(!refused.status.success() && !tree.exists(), "{}", text(&refused));
+    assert!(text(&refused).contains("is not the accord-coordinator, too: run make first"), "{}", text(&refused));
+}
+
 /// Stripped programs still find their parts, and run a program on a CPU device.
 #[test]
 #[ignore = "long"]

@@ -157,8 +157,11 @@ fn the_doctor_looks_at_every_hop_of_a_cluster() {
     let doctor = |options: &[&str]| {
         let job = accord().arg("run").args(options.iter().copied()).arg("--").arg(tool(Tool::Accord).unwrap());
         let finished = job.args(["doctor", "--json"]).run().unwrap();
-        assert!([0, 1].contains(&finished.code()), "{}", finished.report());
-        serde_json::from_str::<Value>(&finished.stdout).unwrap()
+        let reported: Value = serde_json::from_str(&finished.stdout).unwrap();
+        let errors = reported.as_array().unwrap().iter().filter(|item| item["status"] == "error").count();
+        // Warnings do not count.
+        assert_eq!(finished.code(), i32::from(errors > 0), "{}", finished.report());
+        reported
     };
     let reported = (0..4).map(|_| doctor(&["--local-cluster", "2x1", "--loopback"]));
     let has = |reported: &Value, what: &str| reported.as_array().unwrap().iter().any(|item| item["what"] == what);
@@ -167,9 +170,11 @@ fn the_doctor_looks_at_every_hop_of_a_cluster() {
     for what in ["agent of node h1", "memory of node h2", "device 0 of node h2", "clock, beside the coordinator's"] {
         assert!(has(&reported, what), "{what}: {reported:#}");
     }
+    let of = |what: &str| reported.as_array().unwrap().iter().find(|item| item["what"] == what).unwrap();
+    // Tests need GCC, so it is here.
+    assert_eq!((&of("C compiler")["status"], &of("test program")["status"]), (&"ok".into(), &"ok".into()));
     for item in reported.as_array().unwrap() {
-        // One remedy for each fault, and no other.
-        assert_eq!(item["well"] == false, item["remedy"].is_string(), "{item:#}");
-        assert_eq!(item["unseen"] == true, item["how_to_see"].is_string(), "{item:#}");
+        // One hint for each item that is not in order.
+        assert_eq!(item["status"] != "ok", item["hint"].is_string(), "{item:#}");
     }
 }

@@ -46,11 +46,11 @@ const HOUR_MS: u64 = 3_600_000;
 
 /// The times of an event.
 #[derive(Clone, Copy)]
-pub(super) struct EventTimes {
+pub(crate) struct EventTimes {
     /// Time of the driver's call: the wait for the core's lock, the decision, and the effects.
-    pub(super) decided_us: f64,
+    pub(crate) decided_us: f64,
     /// Time since the event was due.
-    pub(super) all_us: f64,
+    pub(crate) all_us: f64,
 }
 
 /// An event of a connection.
@@ -94,7 +94,7 @@ struct Command {
     place: Option<usize>,
 }
 
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     driver: Arc<Driver>,
     runtime: Handle,
     events: mpsc::UnboundedSender<Due>,
@@ -119,7 +119,7 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Creates a driver with nodes, reservations and a policy. Events are handled while `runtime` runs.
-    pub(super) fn new(runtime: &Runtime, devices: u32, waiting_max: usize) -> Result<Self, String> {
+    pub(crate) fn new(runtime: &Runtime, devices: u32, waiting_max: usize) -> Result<Self, String> {
         let nodes = devices.div_ceil(DEVICES);
         let limits = Limits {
             nodes_max: nodes as usize,
@@ -181,16 +181,16 @@ impl Cluster {
         })
     }
 
-    pub(super) fn driver(&self) -> Arc<Driver> {
+    pub(crate) fn driver(&self) -> Arc<Driver> {
         self.driver.clone()
     }
 
     /// Returns the users who have jobs.
-    pub(super) fn users(&self) -> &[String] {
+    pub(crate) fn users(&self) -> &[String] {
         &self.users
     }
 
-    pub(super) fn state(&self) -> String {
+    pub(crate) fn state(&self) -> String {
         format!(
             "{} devices, {} of 1000 busy, {} jobs running, {} waiting; {} starts",
             self.nodes * DEVICES,
@@ -206,7 +206,7 @@ impl Cluster {
     }
 
     /// Issues requests until the devices are busy and the queue is full.
-    pub(super) fn fill(&mut self) -> Result<(), String> {
+    pub(crate) fn fill(&mut self) -> Result<(), String> {
         for _ in 0..ASKS_MAX * self.nodes as usize {
             if self.busy_of_thousand() >= BUSY && self.waiting.len() >= self.waiting_max {
                 return Ok(());
@@ -222,7 +222,7 @@ impl Cluster {
     }
 
     /// Issues the next event, chosen to keep the load constant.
-    pub(super) fn next_event(&mut self, due: Instant) -> Result<EventTimes, String> {
+    pub(crate) fn next_event(&mut self, due: Instant) -> Result<EventTimes, String> {
         self.handle_messages();
         if let Some(over) = self.over.pop() {
             self.end(due, over)

@@ -39,7 +39,7 @@ pub(crate) use keeper::{keep, kept};
 pub(crate) use limits::lift;
 pub(crate) use mpi::Mpirun;
 pub(crate) use mpi_part::MpiPart;
-pub(crate) use parts::{find_include, find_libacc, find_program, preload_with, proflib_with_libacc};
+pub(crate) use parts::{find_include, find_libacc, find_program, own_program, preload_with, proflib_with_libacc};
 pub(crate) use run_folder::RunFolder;
 pub(crate) use signals::{Event, Signals, exit_code};
 pub(crate) use site::Site;

@@ -7,7 +7,9 @@ use accord_proto::VERSIONS;
 use accord_proto::convert::{Malformed, check_version, node_labels};
 use accord_proto::v1;
 use accord_trust::access::Act;
-use accord_types::{DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey, SiteScript};
+use accord_types::{
+    DeviceFault, DeviceInfo, DeviceLoad, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey, SiteScript,
+};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +105,13 @@ async fn listen(
                     (SessionId(session), ordinal, DeviceUse { busy_ms, bytes_in, bytes_out, held, fault })
                 });
                 Input::AgentUsed { link, uses: uses.collect() }
+            }
+            Body::LoadReport(report) => {
+                let loads = report.loads.into_iter().map(|load| {
+                    let v1::DeviceLoad { ordinal, busy_percent, memory_used } = load;
+                    (ordinal, DeviceLoad { busy_percent: busy_percent.map(|percent| percent.min(100)), memory_used })
+                });
+                Input::AgentLoads { link, loads: loads.collect() }
             }
             Body::UseEnded(ended) => {
                 Input::UseEnded { link, sessions: ended.sessions.into_iter().map(SessionId).collect() }

@@ -49,6 +49,7 @@ impl Cluster {
             }
         };
         self.links.insert(link, id);
+        self.device_loads.forget(id);
         out.push(Effect::ToAgent(link, AgentOrder::Registered(id)));
         let draining = self.nodes.get(&id).is_some_and(|node| node.draining);
         if draining != says_draining {

@@ -5,7 +5,7 @@ use super::new_reservation::NewReservation;
 use accord_scheduler::policy::SitePolicy;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceUse, DeviceVerdict, Hardware, JobGrant, KernelLimits, NodeFigures, NodeId,
+    DeviceId, DeviceInfo, DeviceLoad, DeviceUse, DeviceVerdict, Hardware, JobGrant, KernelLimits, NodeFigures, NodeId,
     SessionGrant, SessionId, SessionKey, SessionRequest, SiteScript,
 };
 
@@ -127,6 +127,8 @@ pub enum Input {
     ProgramUsed { client: ClientId, uses: Vec<(DeviceId, DeviceUse)> },
     /// An agent reports the use of its devices by sessions, by ordinal.
     AgentUsed { link: LinkId, uses: Vec<(SessionId, u32, DeviceUse)> },
+    /// An agent reports the load of its devices by all programs of their machine, by ordinal.
+    AgentLoads { link: LinkId, loads: Vec<(u32, DeviceLoad)> },
     /// The executors of these sessions have sent their last reports and ended.
     UseEnded { link: LinkId, sessions: Vec<SessionId> },
     /// An agent has tested the device with this ordinal, for the order with this number.

@@ -16,6 +16,7 @@ mod calendar;
 mod class_times;
 mod deferred_requests;
 mod described;
+mod device_loads;
 mod device_uses;
 mod earlier_jobs;
 mod effect;

@@ -3,6 +3,7 @@
 use super::allocations::Allocations;
 use super::class_times::ClassTimes;
 use super::deferred_requests::DeferredRequests;
+use super::device_loads::DeviceLoads;
 use super::effect::Effect;
 use super::ended_sessions::EndedSessions;
 use super::fault_table::FaultTable;
@@ -130,6 +131,8 @@ pub struct Cluster {
     pub(super) class_times: ClassTimes,
     /// The use of devices by sessions.
     pub(super) device_uses: DeviceUses,
+    /// The load of devices by all programs.
+    pub(super) device_loads: DeviceLoads,
     /// Devices with reported faults.
     pub(super) faults: FaultTable,
     /// The last reports to the waiters of the first jobs.
@@ -182,6 +185,7 @@ impl Cluster {
             paths: Paths::default(),
             class_times: ClassTimes::default(),
             device_uses: DeviceUses::default(),
+            device_loads: DeviceLoads::default(),
             faults: FaultTable::default(),
             waiters: Waiters::default(),
             allocations,
@@ -220,6 +224,7 @@ impl Cluster {
             Input::InUse { client, devices } => self.in_use(now, client, &devices, out),
             Input::ProgramUsed { client, uses } => self.program_used(now, client, &uses),
             Input::AgentUsed { link, uses } => self.agent_used(now, link, &uses, out),
+            Input::AgentLoads { link, loads } => self.agent_loads(now, link, &loads, out),
             Input::UseEnded { link, sessions } => self.use_ended(now, link, &sessions, out),
             Input::DeviceTested { link, ordinal, number, verdict } => {
                 self.device_tested(now, (link, ordinal), (number, verdict), out);

@@ -15,6 +15,8 @@ double first(int i)
 }
 double second(void) { return inner[0] + mesh.cells[0]; }
 struct flags { unsigned a : 3, b : 7; int c; } flags;
+static struct { int n; double x[3]; } boxed;
+int third(void) { return boxed.n; }
 ";
 
 /// Memory that contains one pointer.
@@ -117,6 +119,21 @@ fn elements_have_types_members_and_indices() {
     let memory = OnePointer { at: mesh + 8, value: block.start };
     let layout = info.global_pointer(BASE, &block, &memory).unwrap().layout.unwrap();
     assert_eq!((layout.fields[0].scalar, layout.index(5)), (Scalar::Float(8), "[5]".to_owned()));
+}
+
+/// A section of a member begins inside its structure, which has no name.
+#[test]
+fn arrays_in_a_structure_without_a_name_have_the_elements_types() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(object) = compile(folder.path(), &["-g"]) else { return };
+    let info = ObjectInfo::open(&object).unwrap();
+    let member = offset(&object, "boxed") + 8;
+    let variable = info.global(0, &(member..member + 24), &ProcessMemory::open()).unwrap();
+    let layout = variable.layout.unwrap();
+    let fields: Vec<_> = layout.fields.iter().map(|field| (field.offset, field.scalar, field.path.as_str())).collect();
+    let (int, double) = (Scalar::Integer(4), Scalar::Float(8));
+    assert_eq!(fields, [(0, int, ".n"), (8, double, ".x[0]"), (16, double, ".x[1]"), (24, double, ".x[2]")]);
+    assert_eq!((variable.name.as_str(), layout.bytes, layout.before()), ("boxed", 32, 8));
 }
 
 #[test]

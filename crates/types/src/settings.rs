@@ -143,6 +143,9 @@ settings! {
     /// Whether agents measure devices and paths.
     MEASURE = "ACCORD_MEASURE", "on", "on|off", [],
         "Whether an agent measures its devices and the paths to other nodes while no session uses them; programs do not read it.";
+    /// Whether agents ask for GPUs' load.
+    GPU_LOAD = "ACCORD_GPU_LOAD", "on", "on|off", [],
+        "Whether an agent asks the driver how busy GPUs are, whichever programs use them; programs do not read it.";
     /// The devices that a program requests.
     DEVICES = "ACCORD_DEVICES", "(all)", "request", [],
         "Devices that the program asks for, as accord run --devices: 4:nvidia/h200:20G near limit=2h, for example.";

@@ -18,8 +18,8 @@ use accord_types::node_labels::NodeLabels;
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::threads;
 use accord_types::{
-    DeviceFault, DeviceInfo, DeviceUse, DeviceVerdict, GpuAware, Hardware, JobGrant, KernelLimits, NodeFigures, NodeId,
-    PathTimes, SessionGrant, SessionId, SessionKey, SiteScript,
+    DeviceFault, DeviceInfo, DeviceLoad, DeviceUse, DeviceVerdict, GpuAware, Hardware, JobGrant, KernelLimits,
+    NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey, SiteScript,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -260,6 +260,13 @@ pub(super) fn words(word: AgentReport) -> agent_message::Body {
                 v1::DeviceUse { session: session.0, ordinal, busy_ms, bytes_in, bytes_out, held, fault }
             });
             agent_message::Body::UseReport(v1::UseReport { uses: uses.collect() })
+        }
+        AgentReport::Loads(loads) => {
+            let loads = loads.into_iter().map(|(ordinal, load)| {
+                let DeviceLoad { busy_percent, memory_used } = load;
+                v1::DeviceLoad { ordinal, busy_percent, memory_used }
+            });
+            agent_message::Body::LoadReport(v1::LoadReport { loads: loads.collect() })
         }
         AgentReport::UseEnded(sessions) => {
             let sessions = sessions.into_iter().map(|session| session.0).collect();

@@ -8,10 +8,10 @@ pub use child::{ARGUMENT, main};
 
 use crate::ask::{self, NoAnswer};
 use crate::measure::Measures;
+use crate::own_program::again;
 use accord_device::cuda::VISIBLE;
 use accord_types::DeviceVerdict;
 use accord_types::texts::WORDS_MAX;
-use std::process::Command;
 use std::time::Duration;
 
 /// The time limit of a test. A test that takes longer has no verdict.
@@ -28,7 +28,7 @@ impl Measures {
         if self.late_tests.hangs(ordinal) {
             return DeviceVerdict::Unknown("the process of an earlier test hangs".to_owned());
         }
-        let mut command = Command::new(&self.program);
+        let mut command = again(&self.program);
         command.arg(ARGUMENT).arg(if info.uuid.is_empty() { words::CPU } else { &info.uuid });
         if let Some(visible) = &self.visible {
             command.env(VISIBLE, visible);

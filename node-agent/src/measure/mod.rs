@@ -10,6 +10,7 @@ pub use child::{ARGUMENT, main};
 
 use crate::ask::LateTests;
 use crate::ask::{self, NoAnswer};
+use crate::own_program::again;
 use crate::process::Spawner;
 use accord_device::cuda::VISIBLE;
 use accord_device::registry;
@@ -24,7 +25,6 @@ use accord_types::{DeviceInfo, NodeFigures, NodeId, PathTimes, Result, SessionId
 use measurement_cache::MeasurementCache;
 use std::io::Read;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 /// The time limit of the measuring process: drivers of machines with many GPUs take seconds to start.
@@ -90,7 +90,7 @@ impl Measures {
         let libacc = self.libacc.as_ref().ok_or("the agent knows no libacc.so; name it with --libacc")?;
         let is_cpu = |info: &&DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.fallback);
         let cpus = self.devices.iter().filter(is_cpu).count();
-        let mut command = Command::new(&self.program);
+        let mut command = again(&self.program);
         NOT_HANDED_ON.iter().for_each(|name| {
             command.env_remove(name);
         });

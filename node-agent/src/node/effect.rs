@@ -2,7 +2,8 @@
 
 use super::drivers::{DriverId, ProcessId};
 use accord_types::{
-    DeviceUse, DeviceVerdict, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey, SiteScript,
+    DeviceLoad, DeviceUse, DeviceVerdict, JobGrant, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId,
+    SessionKey, SiteScript,
 };
 
 /// An action for the driver, to be carried out in order.
@@ -42,6 +43,8 @@ pub enum AgentReport {
     Heartbeat(Vec<SessionId>),
     /// The use of devices by sessions so far, by the devices' ordinals.
     Used(Vec<(SessionId, u32, DeviceUse)>),
+    /// The load of devices by all programs, by the devices' ordinals.
+    Loads(Vec<(u32, DeviceLoad)>),
     /// Executors of these sessions have ended, after the last report on their use of devices.
     UseEnded(Vec<SessionId>),
     /// A session has an executor now.

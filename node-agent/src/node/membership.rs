@@ -153,6 +153,7 @@ impl Node {
                 self.reported = self.running(now);
                 self.reasons.clear();
                 self.uses.report_again();
+                self.loads.report_again();
                 self.link = Membership::Connecting;
                 let sessions = self.reported.iter().filter_map(|session| self.grants.find(now, *session)).collect();
                 let jobs = self.jobs_held(now);
@@ -169,6 +170,7 @@ impl Node {
                 self.report_ended_uses(&mut effects);
                 self.confirm_releases(now, &mut effects);
                 if beat <= now {
+                    self.report_loads(&mut effects);
                     self.link = Membership::In { beat: now + self.period };
                     effects.push(Effect::Send(AgentReport::Heartbeat(self.reported.iter().copied().collect())));
                 }

@@ -22,6 +22,7 @@ mod invariants;
 mod jobs;
 mod lanes;
 mod lifecycle;
+mod loads;
 mod measurements;
 mod measuring;
 mod membership;

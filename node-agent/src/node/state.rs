@@ -7,6 +7,7 @@ use super::effect::{AgentEnding, Effect};
 use super::executors::{ExecutorId, Executors};
 use super::grants::Grants;
 use super::jobs::Jobs;
+use super::loads::Loads;
 use super::measurements::Measuring;
 use super::quota::Quota;
 use super::suspensions::Suspensions;
@@ -69,6 +70,7 @@ pub struct Node {
     pub(super) jobs: Jobs,
     pub(super) suspensions: Suspensions,
     pub(super) uses: Uses,
+    pub(super) loads: Loads,
     pub(super) measuring: Measuring,
     pub(super) testing: Testing,
 }
@@ -98,6 +100,7 @@ impl Node {
             jobs: Jobs::default(),
             suspensions: Suspensions::default(),
             uses: Uses::default(),
+            loads: Loads::default(),
             measuring: Measuring::new(measures),
             testing: Testing::default(),
         }

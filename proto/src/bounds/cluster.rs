@@ -225,6 +225,7 @@ impl Bounded for v1::DeviceLine {
             idle_since_unix_ms: _,
             quarantined_since_unix_ms: _,
             quarantine_charged: _,
+            used_by_others: _,
         } = self;
         within(node_name.len(), NAME_MAX, "DeviceLine.node_name is too long")?;
         within(name.len(), NAME_MAX, "DeviceLine.name is too long")?;

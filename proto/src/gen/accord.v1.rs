@@ -537,6 +537,8 @@ pub mod agent_message {
         ScriptFailed(super::ScriptFailed),
         #[prost(message, tag = "16")]
         JobSuspended(super::JobSuspended),
+        #[prost(message, tag = "17")]
+        LoadReport(super::LoadReport),
     }
 }
 /// Announces that the agent will join an MPI world, whose ranks wait for each other. The stream's only other message is
@@ -616,6 +618,25 @@ pub struct Heartbeat {
 pub struct UseReport {
     #[prost(message, repeated, tag = "1")]
     pub uses: ::prost::alloc::vec::Vec<DeviceUse>,
+}
+/// The load of this node's devices by all programs, where the agent knows it. The first report after a registration is complete, later ones have changes only.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LoadReport {
+    #[prost(message, repeated, tag = "1")]
+    pub loads: ::prost::alloc::vec::Vec<DeviceLoad>,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceLoad {
+    #[prost(uint32, tag = "1")]
+    pub ordinal: u32,
+    /// Utilization in percent; absent if unknown.
+    #[prost(uint32, optional, tag = "2")]
+    pub busy_percent: ::core::option::Option<u32>,
+    /// Bytes of the device's memory that programs have allocated; absent if unknown.
+    #[prost(uint64, optional, tag = "3")]
+    pub memory_used: ::core::option::Option<u64>,
 }
 /// The sessions' executors have ended on this node, after the last report on their use of devices.
 #[allow(clippy::all)]
@@ -3349,6 +3370,9 @@ pub struct DeviceLine {
     /// In quarantine jobs that hold it are charged for it: a region may have caused the fault.
     #[prost(bool, tag = "16")]
     pub quarantine_charged: bool,
+    /// Programs outside of Accord use it: it is busy or has memory in use without a session.
+    #[prost(bool, tag = "17")]
+    pub used_by_others: bool,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -49,7 +49,12 @@ fn visible() -> Vec<c_int> {
     named.split(',').map_while(|name| number(name.trim())).collect()
 }
 
-fn uuid_of(device: c_int) -> u128 {
+/// Returns the devices of the machine, whichever are visible.
+pub(crate) fn all_devices() -> std::ops::Range<c_int> {
+    0..setting("FAKE_CUDA_DEVICES", 2) as c_int
+}
+
+pub(crate) fn uuid_of(device: c_int) -> u128 {
     u128::from(setting("FAKE_CUDA_UUID_SEED", 0)) << 64 | u128::from(device.unsigned_abs())
 }
 

@@ -10,10 +10,12 @@
 //! report access to pageable memory. `FAKE_CUDA_INIT` is the error of the driver's initialisation, or `crash`.
 //! A context reduces the reported free memory by `FAKE_CUDA_CONTEXT` bytes (default 0).
 //! `FAKE_CUDA_FAULTS` is a folder: while it contains a file `gpu-SEED`, the GPUs of that seed have the fault with the number in it.
+//! `FAKE_CUDA_LOAD` (percent) and `FAKE_CUDA_LOAD_MEMORY` (bytes) are what the management library tells of all devices.
 //! Each of these names may have the prefix `NVIDIA_`.
 
 mod calls;
 mod control;
+mod management;
 mod memory;
 mod module;
 mod remains;

@@ -133,11 +133,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "accord",
         &[
+            "accord-coordinator",
             "accord-cuda-fortran",
             "accord-types",
             "accord-device",
             "accord-fabric",
             "accord-kernels",
+            "accord-node-agent",
             "accord-openacc",
             "accord-proto",
             "accord-scheduler",

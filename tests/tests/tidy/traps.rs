@@ -18,14 +18,13 @@ fn traps() -> Vec<Trap> {
     let mut parts = page.split("\n### ").skip(1);
     let part = |part: &str| {
         let (number, rest) = part.split_once(". ").expect("a number");
-        let line = |start: &str| {
-            let found = rest.lines().find_map(|line| line.strip_prefix(start));
-            found.unwrap_or_else(|| panic!("trap {number} lacks {start}")).to_owned()
-        };
+        let found = |start: &str| rest.lines().find_map(|line| line.strip_prefix(start)).map(str::to_owned);
+        let line = |start: &str| found(start).unwrap_or_else(|| panic!("trap {number} lacks {start}"));
+        let number: u32 = number.parse().expect("a number");
         Trap {
-            number: number.parse().expect("a number"),
+            number,
             what: line("GCC: ") + &line("Accord: "),
-            test: line("Test: "),
+            test: found("Test: ").unwrap_or_else(|| format!("`trap_{number:02}`")),
         }
     };
     parts.by_ref().map(part).collect()

@@ -56,7 +56,8 @@ impl Tool {
         }
     }
 
-    fn compiler(self) -> OsString {
+    /// Returns the compiler's name: the setting's, or GCC's.
+    pub(crate) fn compiler(self) -> OsString {
         let (setting, default) = self.setting();
         setting.find(|name| std::env::var(name).ok()).map_or_else(|| default.into(), |(_, name)| name.into())
     }

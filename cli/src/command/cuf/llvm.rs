@@ -42,6 +42,10 @@ impl Llvm {
         Ok(found)
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn command(&self, name: &str) -> Command {
         Command::new(self.folder.join("bin").join(name))
     }

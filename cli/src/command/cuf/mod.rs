@@ -26,6 +26,14 @@ const RUNTIME: &str = "libaccord_cuf.a";
 /// Loads the runtime's routines of MPI, which are in one object with this one.
 const LOAD_MPI_ROUTINES: &str = "-Wl,-u,mpi_isend_";
 
+/// Returns the folder of the system's LLVM, which has flang.
+///
+/// # Errors
+/// Returns the missing program and the packages that have it.
+pub(crate) fn compiler_folder() -> Result<PathBuf> {
+    Ok(Llvm::find(None, false)?.folder().to_owned())
+}
+
 /// Compiles and links; returns the exit code.
 pub(crate) fn compile(arguments: &[OsString]) -> Result<u8> {
     let options = Options::new(arguments).map_err(Failure::usage)?;

@@ -1,9 +1,8 @@
 //! The clock rates of this machine's GPUs and the driver's persistence, as reported by the driver's own tool.
 
 use super::item::Item;
-use std::io::Read as _;
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use super::tool::{ToolAnswer, answer};
+use std::process::Command;
 use std::time::Duration;
 
 /// The driver's tool. Its library does not promise a stable interface.
@@ -27,59 +26,27 @@ const SLOWED: [(u64, &str, &str); 4] = [
 pub(super) fn items() -> Vec<Item> {
     for reasons in REASONS {
         let query = [format!("--query-gpu={FIELDS},{reasons}"), "--format=csv,noheader,nounits".to_owned()];
-        match reported(Command::new(TOOL).args(query)) {
+        let mut tool = Command::new(TOOL);
+        tool.args(query);
+        match answer(tool, LIMIT) {
             ToolAnswer::Lines(lines) => return lines.lines().flat_map(of_gpu).collect(),
             ToolAnswer::Nothing => return Vec::new(),
             ToolAnswer::Late => {
                 let is = format!("{TOOL} says nothing in {} s", LIMIT.as_secs());
-                return vec![Item::wrong(
+                return vec![Item::error(
                     "GPUs' clock rates",
                     is,
                     "look at the kernel's messages (dmesg): a GPU may be lost",
                 )];
             }
-            ToolAnswer::Refused => {}
+            ToolAnswer::Refused(_) => {}
         }
     }
     vec![unreported("GPUs' clock rates")]
 }
 
 fn unreported(what: impl Into<String>) -> Item {
-    Item::unseen(what, format!("{TOOL} does not tell them"), "nvidia-smi -q -d CLOCK,PERFORMANCE")
-}
-
-enum ToolAnswer {
-    Lines(String),
-    Refused,
-    /// The tool is missing.
-    Nothing,
-    Late,
-}
-
-fn reported(command: &mut Command) -> ToolAnswer {
-    let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let Ok(mut tool) = started else { return ToolAnswer::Nothing };
-    let (printed, hears) = mpsc::channel();
-    let output = tool.stdout.take();
-    let reads = accord_types::threads::spawn("accord-doctor", move || {
-        let mut text = String::new();
-        let read = output.map(|mut output| output.read_to_string(&mut text));
-        // Fails if the time limit has passed.
-        let _ = printed.send(read.is_some_and(|read| read.is_ok()).then_some(text));
-    });
-    if reads.is_err() {
-        let _ = tool.kill();
-        return ToolAnswer::Refused;
-    }
-    let Ok(text) = hears.recv_timeout(LIMIT) else {
-        // The signal does not end the tool inside a hanging driver, so it is not waited for.
-        let _ = tool.kill();
-        return ToolAnswer::Late;
-    };
-    match (text, tool.wait()) {
-        (Some(text), Ok(status)) if status.success() => ToolAnswer::Lines(text),
-        _ => ToolAnswer::Refused,
-    }
+    Item::unknown(what, format!("{TOOL} does not tell them"), "nvidia-smi -q -d CLOCK,PERFORMANCE")
 }
 
 /// Returns the findings of a line of the tool's output.
@@ -92,21 +59,21 @@ fn of_gpu(line: &str) -> Vec<Item> {
     let slowed = SLOWED.iter().find(|(reason, ..)| active & reason != 0);
     let clocks = match (slowed, mhz(set), mhz(usual), mhz(now), mhz(most)) {
         (Some((_, why, remedy)), _, _, Some(now), _) => {
-            Item::wrong(clocks, format!("held at {now} MHz, of {most}: {why}"), *remedy)
+            Item::warning(clocks, format!("held at {now} MHz, of {most}: {why}"), *remedy)
         }
         (_, Some(set), Some(usual), ..) if set < usual => {
             let is = format!("programs get at most {set} MHz, where {usual} is usual");
-            Item::wrong(clocks, is, format!("have root run nvidia-smi -i {index} -rac"))
+            Item::warning(clocks, is, format!("have root run nvidia-smi -i {index} -rac"))
         }
-        (.., Some(now), Some(most)) => Item::well(clocks, format!("{now} MHz now, at most {most}")),
+        (.., Some(now), Some(most)) => Item::ok(clocks, format!("{now} MHz now, at most {most}")),
         _ => unreported(clocks),
     };
     let stays = format!("driver of GPU {index}");
     let stays = match persistence {
-        "Enabled" => Some(Item::well(stays, "stays loaded")),
+        "Enabled" => Some(Item::ok(stays, "stays loaded")),
         "Disabled" => {
             let is = "is unloaded when no program uses the GPU: the next program waits for it";
-            Some(Item::wrong(stays, is, "have root start nvidia-persistenced, or run nvidia-smi -pm 1"))
+            Some(Item::warning(stays, is, "have root start nvidia-persistenced, or run nvidia-smi -pm 1"))
         }
         _ => None,
     };
@@ -125,13 +92,13 @@ mod tests {
     #[test]
     fn a_gpu_that_is_held_back_is_found_and_one_that_has_nothing_to_do_is_not() {
         let idle = clocks("0, Enabled, 345, 1980, 1980, 1980, 0x0000000000000001");
-        assert_eq!((idle.what.as_str(), idle.is.as_str()), ("clock rates of GPU 0", "345 MHz now, at most 1980"));
-        assert_eq!(idle.verdict, Verdict::Well);
+        assert_eq!((idle.what.as_str(), idle.value.as_str()), ("clock rates of GPU 0", "345 MHz now, at most 1980"));
+        assert_eq!(idle.verdict, Verdict::Ok);
         // A cap on power is normal under load.
-        assert_eq!(clocks("1, Enabled, 1755, 1980, 1980, 1980, 0x0000000000000004").verdict, Verdict::Well);
+        assert_eq!(clocks("1, Enabled, 1755, 1980, 1980, 1980, 0x0000000000000004").verdict, Verdict::Ok);
         let hot = clocks("2, Enabled, 600, 1980, 1980, 1980, 0x0000000000000048");
         assert!(
-            hot.is == "held at 600 MHz, of 1980: it is too hot"
+            hot.value == "held at 600 MHz, of 1980: it is too hot"
                 && hot.remedy().is_some_and(|remedy| remedy.contains("cooling"))
         );
         for reason in ["0x80", "0x20", "0x8"] {
@@ -139,7 +106,7 @@ mod tests {
         }
         let lowered = clocks("3, Enabled, 345, 1980, 900, 1980, 0x0000000000000003");
         assert!(
-            lowered.is.contains("at most 900 MHz")
+            lowered.value.contains("at most 900 MHz")
                 && lowered.remedy().is_some_and(|remedy| remedy.contains("-i 3 -rac"))
         );
     }
@@ -147,18 +114,10 @@ mod tests {
     #[test]
     fn a_driver_that_does_not_stay_is_found_and_what_is_not_told_is_said() {
         let of = |persistence: &str| of_gpu(&format!("0, {persistence}, 345, 1980, [N/A], [N/A], 0x1"));
-        assert!(of("Enabled").iter().all(|item| item.verdict == Verdict::Well));
+        assert!(of("Enabled").iter().all(|item| item.verdict == Verdict::Ok));
         assert!(of("Disabled")[1].remedy().is_some_and(|remedy| remedy.contains("-pm 1")));
         assert_eq!(of("[N/A]").len(), 1);
-        assert!(matches!(clocks("0, Enabled, [N/A], [N/A], [N/A], [N/A], [N/A]").verdict, Verdict::Unseen(_)));
+        assert!(matches!(clocks("0, Enabled, [N/A], [N/A], [N/A], [N/A], [N/A]").verdict, Verdict::Unknown(_)));
         assert!(of_gpu("No devices were found").is_empty() && of_gpu("").is_empty());
-    }
-
-    #[test]
-    fn a_tool_that_fails_or_is_not_there_is_borne() {
-        let shell = |script: &str| reported(Command::new("sh").args(["-c", script]));
-        assert!(matches!(shell("echo a line"), ToolAnswer::Lines(text) if text == "a line\n"));
-        assert!(matches!(shell("echo no such field; exit 2"), ToolAnswer::Refused));
-        assert!(matches!(reported(&mut Command::new("/nowhere/nvidia-smi")), ToolAnswer::Nothing));
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn items() -> Vec<Item> {
     items.push(core_clocks(Path::new(CORES)));
     items.push(stolen_time(&text(Path::new(TIMES))));
     items.extend(interfaces().iter().map(|(name, speed, duplex)| line_rate(name, speed, duplex)));
-    items.extend(ports().into_iter().map(|(name, rate)| Item::well(format!("network adapter {name}"), rate)));
+    items.extend(ports().into_iter().map(|(name, rate)| Item::ok(format!("network adapter {name}"), rate)));
     items.extend(folders(PCI).iter().filter_map(|folder| gpu(folder)));
     items
 }
@@ -45,12 +45,12 @@ fn huge_pages(setting: &str) -> Item {
     const WHAT: &str = "huge pages";
     let chosen = setting.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     match chosen {
-        None => Item::unseen(WHAT, format!("no {PAGES}"), "look there on the machine itself, outside of containers"),
+        None => Item::unknown(WHAT, format!("no {PAGES}"), "look there on the machine itself, outside of containers"),
         Some("never") => {
             let remedy = format!("have root write madvise into {PAGES}: large arrays are copied faster");
-            Item::wrong(WHAT, "never", remedy)
+            Item::warning(WHAT, "never", remedy)
         }
-        Some(chosen) => Item::well(WHAT, chosen),
+        Some(chosen) => Item::ok(WHAT, chosen),
     }
 }
 
@@ -66,7 +66,7 @@ fn core_clocks(folder: &Path) -> Item {
         let (governor, driver) = (read(policy, "scaling_governor"), read(policy, "scaling_driver"));
         if governor == "powersave" && !driver.contains("pstate") {
             let is = format!("powersave by {driver}: the lowest rate there is");
-            return Item::wrong(
+            return Item::warning(
                 WHAT,
                 is,
                 "have root run cpupower frequency-set -g performance, or tuned-adm profile hpc-compute",
@@ -75,14 +75,14 @@ fn core_clocks(folder: &Path) -> Item {
         let (now, most) = (mhz(policy, "scaling_max_freq"), mhz(policy, "cpuinfo_max_freq"));
         if now < most {
             let is = format!("at most {now} MHz, of {most} that the cores can");
-            return Item::wrong(WHAT, is, format!("have root run cpupower frequency-set -u {most}MHz"));
+            return Item::warning(WHAT, is, format!("have root run cpupower frequency-set -u {most}MHz"));
         }
     }
     match policies.first() {
         None => {
-            Item::unseen(WHAT, "the kernel does not set them here", "look on the host, if this is a virtual machine")
+            Item::unknown(WHAT, "the kernel does not set them here", "look on the host, if this is a virtual machine")
         }
-        Some(first) => Item::well(
+        Some(first) => Item::ok(
             WHAT,
             format!(
                 "{} by {}, up to {} MHz",
@@ -103,16 +103,16 @@ fn stolen_time(times: &str) -> Item {
     let ticks: Vec<u64> =
         of_all.into_iter().flat_map(str::split_whitespace).map_while(|word| word.parse().ok()).collect();
     let [user, nice, system, _, _, irq, softirq, steal, ..] = ticks[..] else {
-        return Item::unseen(WHAT, format!("no {TIMES}"), "vmstat 1 on the machine itself: its column st");
+        return Item::unknown(WHAT, format!("no {TIMES}"), "vmstat 1 on the machine itself: its column st");
     };
     let wanted = user + nice + system + irq + softirq + steal;
     let share = 100.0 * steal as f64 / wanted.max(1) as f64;
     let is = format!("a hypervisor took {share:.2} % of it since the machine started");
     if share > STOLEN_MAX {
         let remedy = "have the virtual machine given cores of its own; vmstat 1 shows it now, in its column st";
-        return Item::wrong(WHAT, format!("{is}: short copies and launches may take many times as long"), remedy);
+        return Item::warning(WHAT, format!("{is}: short copies and launches may take many times as long"), remedy);
     }
-    Item::well(WHAT, is)
+    Item::ok(WHAT, is)
 }
 
 /// Returns the interfaces that are up, except the loopback: name, line rate and duplex.
@@ -162,11 +162,11 @@ fn line_rate(name: &str, speed: &str, duplex: &str) -> Item {
     match (speed.parse::<i64>(), duplex) {
         (Ok(speed @ 1..), "half") => {
             let remedy = "set the switch's port and the interface to negotiate (ethtool -s NAME autoneg on)";
-            Item::wrong(what, format!("{speed} Mbit/s, half duplex"), remedy)
+            Item::warning(what, format!("{speed} Mbit/s, half duplex"), remedy)
         }
-        (Ok(speed @ 1..), _) => Item::well(what, format!("{speed} Mbit/s")),
+        (Ok(speed @ 1..), _) => Item::ok(what, format!("{speed} Mbit/s")),
         _ => {
-            Item::unseen(what, "its driver tells no line rate", "run ethtool NAME, or ask the network's administrator")
+            Item::unknown(what, "its driver tells no line rate", "run ethtool NAME, or ask the network's administrator")
         }
     }
 }
@@ -186,10 +186,10 @@ fn pci_link(address: &str, [speed, width, most_speed, most_width]: &[String; 4])
     match (width.parse::<u32>(), most_width.parse::<u32>()) {
         (Ok(width), Ok(most)) if width < most => {
             let remedy = "put the GPU into a slot that has all its lanes, and look whether it sits well";
-            Item::wrong(what, format!("{width} lanes of {most}, {speed}"), remedy)
+            Item::warning(what, format!("{width} lanes of {most}, {speed}"), remedy)
         }
-        (Ok(width @ 1..), Ok(_)) => Item::well(what, format!("{width} lanes, {speed} now, at most {most_speed}")),
-        _ => Item::unseen(what, "the kernel does not tell it", "nvidia-smi -q shows it under GPU Link Info"),
+        (Ok(width @ 1..), Ok(_)) => Item::ok(what, format!("{width} lanes, {speed} now, at most {most_speed}")),
+        _ => Item::unknown(what, "the kernel does not tell it", "nvidia-smi -q shows it under GPU Link Info"),
     }
 }
 
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn huge_pages_that_are_switched_off_are_found() {
-        assert_eq!(huge_pages("always [madvise] never").verdict, Verdict::Well);
+        assert_eq!(huge_pages("always [madvise] never").verdict, Verdict::Ok);
         assert!(huge_pages("always madvise [never]").remedy().is_some_and(|remedy| remedy.contains("madvise")));
-        assert!(matches!(huge_pages("").verdict, Verdict::Unseen(_)));
+        assert!(matches!(huge_pages("").verdict, Verdict::Unknown(_)));
     }
 
     #[test]
@@ -222,34 +222,34 @@ mod tests {
             core_clocks(folder.path())
         };
         let well = of("powersave", "intel_pstate", "3700000");
-        assert_eq!((well.is.as_str(), &well.verdict), ("powersave by intel_pstate, up to 3700 MHz", &Verdict::Well));
+        assert_eq!((well.value.as_str(), &well.verdict), ("powersave by intel_pstate, up to 3700 MHz", &Verdict::Ok));
         assert!(
             of("powersave", "acpi-cpufreq", "3700000").remedy().is_some_and(|remedy| remedy.contains("performance"))
         );
         let limited = of("performance", "acpi-cpufreq", "2000000");
-        assert!(limited.is.starts_with("at most 2000 MHz, of 3700") && limited.remedy().is_some());
-        assert!(matches!(core_clocks(Path::new("/nowhere")).verdict, Verdict::Unseen(_)));
+        assert!(limited.value.starts_with("at most 2000 MHz, of 3700") && limited.remedy().is_some());
+        assert!(matches!(core_clocks(Path::new("/nowhere")).verdict, Verdict::Unknown(_)));
     }
 
     #[test]
     fn a_machine_whose_cores_are_taken_away_is_found() {
         let quiet = stolen_time("cpu  2324153 0 494727 3498326 12332 0 13203 1517 0 0\ncpu0 1 0 1 1 1 0 1 900 0 0");
-        assert_eq!((quiet.is.contains("0.05 %"), &quiet.verdict), (true, &Verdict::Well), "{}", quiet.is);
+        assert_eq!((quiet.value.contains("0.05 %"), &quiet.verdict), (true, &Verdict::Ok), "{}", quiet.value);
         let taken = stolen_time("cpu  195 0 126 3606 0 0 0 62 0 0");
-        assert!(taken.is.contains("16.19 %") && taken.remedy().is_some(), "{}", taken.is);
-        assert_eq!(stolen_time("cpu  0 0 0 0 0 0 0 0").verdict, Verdict::Well);
+        assert!(taken.value.contains("16.19 %") && taken.remedy().is_some(), "{}", taken.value);
+        assert_eq!(stolen_time("cpu  0 0 0 0 0 0 0 0").verdict, Verdict::Ok);
         for unknown in ["", "cpu  1 2 3", "intr 1 2 3 4 5 6 7 8"] {
-            assert!(matches!(stolen_time(unknown).verdict, Verdict::Unseen(_)), "{unknown}");
+            assert!(matches!(stolen_time(unknown).verdict, Verdict::Unknown(_)), "{unknown}");
         }
     }
 
     #[test]
     fn an_interface_tells_its_line_rate_or_not() {
         let well = line_rate("eth0", "25000", "full");
-        assert_eq!((well.is.as_str(), &well.verdict), ("25000 Mbit/s", &Verdict::Well));
+        assert_eq!((well.value.as_str(), &well.verdict), ("25000 Mbit/s", &Verdict::Ok));
         assert!(line_rate("eth0", "100", "half").remedy().is_some());
         for unknown in ["-1", "", "x"] {
-            assert!(matches!(line_rate("eth0", unknown, "full").verdict, Verdict::Unseen(_)), "{unknown}");
+            assert!(matches!(line_rate("eth0", unknown, "full").verdict, Verdict::Unknown(_)), "{unknown}");
         }
     }
 
@@ -265,15 +265,15 @@ mod tests {
         let link = |width: &str, most: &str| {
             pci_link("0000:3b:00.0", &["16.0 GT/s", width, "32.0 GT/s", most].map(str::to_owned))
         };
-        assert_eq!(link("16", "16").verdict, Verdict::Well);
-        assert!(link("8", "16").is.starts_with("8 lanes of 16") && link("8", "16").remedy().is_some());
-        assert!(matches!(link("", "").verdict, Verdict::Unseen(_)));
+        assert_eq!(link("16", "16").verdict, Verdict::Ok);
+        assert!(link("8", "16").value.starts_with("8 lanes of 16") && link("8", "16").remedy().is_some());
+        assert!(matches!(link("", "").verdict, Verdict::Unknown(_)));
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), format!("{text}\n")).unwrap();
         file("vendor", "0x10de");
         file("class", "0x020000");
         assert!(gpu(folder.path()).is_none(), "it is a network adapter");
         file("class", "0x030200");
-        assert!(gpu(folder.path()).is_some_and(|item| matches!(item.verdict, Verdict::Unseen(_))));
+        assert!(gpu(folder.path()).is_some_and(|item| matches!(item.verdict, Verdict::Unknown(_))));
     }
 }

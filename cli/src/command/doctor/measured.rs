@@ -28,7 +28,7 @@ pub(super) fn items(cluster: &Cluster, own_version: &str, own: &str, line: Optio
     }));
     if cluster.nodes.len() > 1 && cluster.paths.is_empty() {
         let how = "sessions come first: look again when none uses the nodes, or see what accord info shows of them";
-        items.push(Item::unseen("paths between nodes", "none was measured", how));
+        items.push(Item::unknown("paths between nodes", "none was measured", how));
     }
     items
 }
@@ -36,7 +36,11 @@ pub(super) fn items(cluster: &Cluster, own_version: &str, own: &str, line: Optio
 fn of_node(node: &NodeRow, own_version: &str) -> Vec<Item> {
     let Some(figures) = &node.figures else {
         let how = "sessions come first: look again when none uses it; an agent with --measure off never does";
-        return vec![Item::unseen(format!("node {}", node.name), format!("{}, and has not measured", node.state), how)];
+        return vec![Item::unknown(
+            format!("node {}", node.name),
+            format!("{}, and has not measured", node.state),
+            how,
+        )];
     };
     let mut items = vec![version(&node.name, &figures.agent_version, own_version)];
     items.extend(memory(&node.name, figures));
@@ -44,7 +48,7 @@ fn of_node(node: &NodeRow, own_version: &str) -> Vec<Item> {
     items.extend(figures.gpu_aware.as_ref().map(|aware| gpu_aware(&node.name, aware)));
     if !figures.note.is_empty() {
         let how = "its agent's log says more (ACCORD_LOG=info)";
-        items.push(Item::unseen(format!("figures of node {}", node.name), figures.note.as_str(), how));
+        items.push(Item::unknown(format!("figures of node {}", node.name), figures.note.as_str(), how));
     }
     items
 }
@@ -52,9 +56,9 @@ fn of_node(node: &NodeRow, own_version: &str) -> Vec<Item> {
 fn version(node: &str, theirs: &str, own: &str) -> Item {
     let what = format!("agent of node {node}");
     if theirs == own {
-        return Item::well(what, format!("version {theirs}"));
+        return Item::ok(what, format!("version {theirs}"));
     }
-    Item::wrong(what, format!("version {theirs}, and {own} here"), format!("install {own} there, or theirs here"))
+    Item::error(what, format!("version {theirs}, and {own} here"), format!("install {own} there, or theirs here"))
 }
 
 fn memory(node: &str, figures: &NodeFigures) -> Option<Item> {
@@ -62,9 +66,9 @@ fn memory(node: &str, figures: &NodeFigures) -> Option<Item> {
     let bytes = figures.host_copy?.stream_bytes_per_s;
     let is = speed(bytes);
     Some(if bytes < HOST_MIN {
-        Item::wrong(what, is, "see what else runs there, and whether all memory channels have memory")
+        Item::warning(what, is, "see what else runs there, and whether all memory channels have memory")
     } else {
-        Item::well(what, is)
+        Item::ok(what, is)
     })
 }
 
@@ -77,9 +81,9 @@ fn devices(node: &str, figures: &NodeFigures) -> Vec<Item> {
         let is = format!("{} in, {} out, launch and wait {launch}", speed(to), speed(from));
         match to.min(from) < least {
             true => {
-                Item::wrong(what, is, "look at its link to the machine (PCIe width and speed), and what else uses it")
+                Item::warning(what, is, "look at its link to the machine (PCIe width and speed), and what else uses it")
             }
-            false => Item::well(what, is),
+            false => Item::ok(what, is),
         }
     };
     figures.devices.iter().map(item).collect()
@@ -89,14 +93,14 @@ fn devices(node: &str, figures: &NodeFigures) -> Vec<Item> {
 fn gpu_aware(node: &str, aware: &GpuAware) -> Item {
     let what = format!("{GPU_AWARE} on node {node}");
     match aware {
-        GpuAware::Yes => Item::well(what, "copies from and to it"),
-        GpuAware::No(why) => Item::wrong(
+        GpuAware::Yes => Item::ok(what, "copies from and to it"),
+        GpuAware::No(why) => Item::warning(
             what,
             format!("GPUs' bytes go through the host's memory: {why}"),
             "build Accord's MPI part for an MPI that knows CUDA (as Open MPI with such a UCX), and have its settings name that (--mca pml ucx)",
         ),
         GpuAware::Untried => {
-            Item::unseen(what, "not used (--mpi-gpus off)", "start the agents without that: they try it")
+            Item::unknown(what, "not used (--mpi-gpus off)", "start the agents without that: they try it")
         }
     }
 }
@@ -125,16 +129,16 @@ fn path(what: String, row: &PathRow, line: Option<u64>) -> Item {
                 "start the agents as an MPI job (--fabric mpi), whose MPI knows that network, or see what else uses it"
             }
         };
-        return Item::wrong(what, is, remedy);
+        return Item::warning(what, is, remedy);
     }
     if small_ns > PATH_MAX {
-        return Item::wrong(
+        return Item::warning(
             what,
             is,
             "see whether the machines are busy, and by which network the agents' addresses go",
         );
     }
-    Item::well(what, is)
+    Item::ok(what, is)
 }
 
 /// Compares this machine's clock with the coordinator's.
@@ -142,13 +146,13 @@ pub(super) fn clock(here_unix_ms: u64, there_unix_ms: u64) -> Item {
     const WHAT: &str = "clock, beside the coordinator's";
     let apart = here_unix_ms.abs_diff(there_unix_ms);
     if there_unix_ms == 0 {
-        return Item::unseen(WHAT, "the coordinator does not tell it", "install the same version on both");
+        return Item::unknown(WHAT, "the coordinator does not tell it", "install the same version on both");
     }
     if apart > CLOCK_MAX_MS {
         let remedy = "have both set their clocks (chrony, systemd-timesyncd): certificates count from a time to a time";
-        return Item::wrong(WHAT, format!("{apart} ms apart"), remedy);
+        return Item::warning(WHAT, format!("{apart} ms apart"), remedy);
     }
-    Item::well(WHAT, format!("less than {CLOCK_MAX_MS} ms apart"))
+    Item::ok(WHAT, format!("less than {CLOCK_MAX_MS} ms apart"))
 }
 
 fn speed(bytes_per_s: u64) -> String {
@@ -169,9 +173,12 @@ mod tests {
     #[test]
     fn memory_and_devices_that_are_far_too_slow_are_found() {
         let good = figures(10_000_000_000, 5_000_000_000);
-        assert!(memory("h1", &good).is_some_and(|item| item.remedy().is_none() && item.is == "10.0 GB/s"));
+        assert!(memory("h1", &good).is_some_and(|item| item.remedy().is_none() && item.value == "10.0 GB/s"));
         let device = &devices("h1", &good)[0];
-        assert_eq!((device.remedy(), device.is.as_str()), (None, "5.0 GB/s in, 10.0 GB/s out, launch and wait 9.0 us"));
+        assert_eq!(
+            (device.remedy(), device.value.as_str()),
+            (None, "5.0 GB/s in, 10.0 GB/s out, launch and wait 9.0 us")
+        );
         let bad = figures(1_000_000_000, 40_000_000);
         assert!(memory("h1", &bad).is_some_and(|item| item.remedy().is_some()));
         assert!(devices("h1", &bad)[0].remedy().is_some_and(|remedy| remedy.contains("PCIe")));
@@ -184,7 +191,7 @@ mod tests {
         assert!(of(GpuAware::Yes).remedy().is_none());
         let bad = of(GpuAware::No("it ended".to_owned()));
         assert!(
-            bad.is.ends_with("host's memory: it ended") && bad.remedy().is_some_and(|remedy| remedy.contains("UCX"))
+            bad.value.ends_with("host's memory: it ended") && bad.remedy().is_some_and(|remedy| remedy.contains("UCX"))
         );
         // The test was switched off on purpose.
         assert!(of(GpuAware::Untried).remedy().is_none());
@@ -200,7 +207,7 @@ mod tests {
         let of = |rate, transport, line| path("path".to_owned(), &row(rate, transport), line);
         let well = of(4_000_000_000, "tls", Some(12_500_000_000));
         assert_eq!(
-            (well.remedy(), well.is.as_str()),
+            (well.remedy(), well.value.as_str()),
             (None, "20.0 us for 8 B, 4.0 GB/s of 12.5 GB/s that the line has, by tls")
         );
         assert!(
@@ -220,7 +227,7 @@ mod tests {
         assert!(clock(1_000_000, 1_001_000).remedy().is_none() && clock(1_001_000, 1_000_000).remedy().is_none());
         assert!(clock(1_000_000, 1_005_000).remedy().is_some_and(|remedy| remedy.contains("chrony")));
         assert!(version("h1", "0.1.0", "0.1.0").remedy().is_none());
-        assert!(version("h1", "0.2.0", "0.1.0").is.contains("0.2.0, and 0.1.0 here"));
+        assert!(version("h1", "0.2.0", "0.1.0").value.contains("0.2.0, and 0.1.0 here"));
         assert!(version("h1", "0.2.0", "0.1.0").remedy().is_some());
     }
 }

@@ -4,6 +4,8 @@ mod gpu_clocks;
 mod item;
 mod machine;
 mod measured;
+mod tool;
+mod toolchain;
 
 use crate::args::DoctorArgs;
 use crate::client::Coordinator;
@@ -24,22 +26,23 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The exit code if something is wrong.
+/// The exit code if programs fail because of a finding.
 const FOUND: u8 = 1;
 /// Memory that a process should be able to lock: networks and GPUs access only locked memory.
 const LOCKED_MIN: u64 = 1 << 30;
 /// Open files that an agent needs besides its programs' lanes.
 const FILES_MIN: u64 = 4_096;
 
-/// Performs all checks; returns 1 if something is wrong.
+/// Performs all checks, what every user needs first; returns 1 if one finds an error.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
     let mut items = programs();
+    items.extend(toolchain::items());
     let part = MpiPart::find();
     items.push(mpi_part(&part));
     items.push(launcher(&part));
     items.extend(slurm(&part));
-    items.push(limit("locked memory (ulimit -l)", Resource::RLIMIT_MEMLOCK, LOCKED_MIN));
-    items.push(limit("open files (ulimit -n)", Resource::RLIMIT_NOFILE, FILES_MIN));
+    items.push(limit("locked memory (ulimit -l)", Resource::RLIMIT_MEMLOCK, LOCKED_MIN, Unit::KiB));
+    items.push(limit("open files (ulimit -n)", Resource::RLIMIT_NOFILE, FILES_MIN, Unit::One));
     items.extend(machine::items());
     items.extend(gpu_clocks::items());
     let (tls, address) = (setting(&settings::TLS), setting(&settings::COORDINATOR));
@@ -50,7 +53,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
     items.extend(gpus());
     items.extend(of_services());
     items.extend(of_cluster);
-    let found = items.iter().any(|item| item.remedy().is_some());
+    let found = items.iter().any(Item::is_error);
     if args.json {
         print(&format!("{:#}\n", json!(items.iter().map(Item::json).collect::<Vec<_>>())));
     } else {
@@ -69,14 +72,14 @@ fn programs() -> Vec<Item> {
     let mut items: Vec<Item> = ["accord-coordinator", "accord-node-agent"]
         .into_iter()
         .map(|name| match find_program(name) {
-            Err(failure) => Item::wrong(name, failure.to_string(), "install all of Accord in one place (make install)"),
+            Err(failure) => Item::error(name, failure.to_string(), "install all of Accord in one place (make install)"),
             Ok(path) => same_version(name, &path, version(&path).as_deref(), own),
         })
         .collect();
     items.push(match find_libacc() {
-        Ok(path) => Item::well("libacc.so", path.display().to_string()),
+        Ok(path) => Item::ok("libacc.so", path.display().to_string()),
         Err(failure) => {
-            Item::wrong("libacc.so", failure.to_string(), "install all of Accord in one place (make install)")
+            Item::error("libacc.so", failure.to_string(), "install all of Accord in one place (make install)")
         }
     });
     items
@@ -91,21 +94,21 @@ fn version(program: &Path) -> Option<String> {
 fn same_version(name: &'static str, path: &Path, version: Option<&str>, own: &str) -> Item {
     let is = format!("{} {}", version.unwrap_or("without an answer"), path.display());
     match version {
-        Some(version) if version == own => Item::well(name, is),
-        _ => Item::wrong(name, is, format!("install {own} there too, as accord is, or correct PATH")),
+        Some(version) if version == own => Item::ok(name, is),
+        _ => Item::error(name, is, format!("install {own} there too, as accord is, or correct PATH")),
     }
 }
 
 fn mpi_part(part: &MpiPart) -> Item {
     const WHAT: &str = "MPI of the agents";
     match part {
-        MpiPart::Here { built_for, fits: true, .. } => Item::well(WHAT, format!("{built_for}, which is here")),
+        MpiPart::Here { built_for, fits: true, .. } => Item::ok(WHAT, format!("{built_for}, which is here")),
         MpiPart::Here { built_for, here, .. } => {
             let is = format!("built for {built_for}, but here is {here}");
-            Item::wrong(WHAT, is, "load the module that it was built with, or build it again (make mpi)")
+            Item::error(WHAT, is, "load the module that it was built with, or build it again (make mpi)")
         }
         MpiPart::None(why) => {
-            Item::wrong(WHAT, why.as_str(), "build it where there is an MPI (make mpi); --fabric tcp needs none")
+            Item::absent(WHAT, why.as_str(), "build it where there is an MPI (make mpi); --fabric tcp needs none")
         }
     }
 }
@@ -115,12 +118,12 @@ fn launcher(part: &MpiPart) -> Item {
     let mpirun = match Mpirun::find() {
         Ok(mpirun) => mpirun,
         Err(failure) => {
-            return Item::wrong(WHAT, failure.to_string(), "load the site's MPI module, or install openmpi-bin");
+            return Item::absent(WHAT, failure.to_string(), "load the site's MPI module, or install openmpi-bin");
         }
     };
     match part.started_by(|mpi| mpirun.starts_ranks_of(mpi)) {
-        Ok(()) => Item::well(WHAT, mpirun.name()),
-        Err(why) => Item::wrong(WHAT, why, "have that MPI's mpirun come first in PATH"),
+        Ok(()) => Item::ok(WHAT, mpirun.name()),
+        Err(why) => Item::error(WHAT, why, "have that MPI's mpirun come first in PATH"),
     }
 }
 
@@ -129,30 +132,49 @@ fn slurm(part: &MpiPart) -> Option<Item> {
     const WHAT: &str = "srun";
     let srun = Srun::find(part.built_for()).ok()?;
     Some(match part.started_by(|mpi| srun.starts_ranks_of(mpi)) {
-        Ok(()) => Item::well(WHAT, srun.name()),
-        Err(why) => Item::wrong(WHAT, why, "start runs with --launcher mpirun"),
+        Ok(()) => Item::ok(WHAT, srun.name()),
+        Err(why) => Item::warning(WHAT, why, "start runs with --launcher mpirun"),
     })
 }
 
-fn limit(what: &'static str, resource: Resource, wanted: u64) -> Item {
-    match getrlimit(resource) {
-        Ok((soft, hard)) => enough(what, soft, hard, wanted),
-        Err(error) => Item::wrong(what, error.to_string(), "see what getrlimit(2) says of this error"),
+/// The unit in which a shell's `ulimit` shows a limit.
+#[derive(Clone, Copy)]
+enum Unit {
+    One,
+    KiB,
+}
+
+impl Unit {
+    fn text(self, limit: u64) -> String {
+        match (self, limit) {
+            (_, u64::MAX) => "unlimited".to_owned(),
+            (Self::One, limit) => limit.to_string(),
+            (Self::KiB, limit) => format!("{} KiB", limit >> 10),
+        }
     }
 }
 
-fn enough(what: &'static str, soft: u64, hard: u64, wanted: u64) -> Item {
-    let text = |limit: u64| if limit == u64::MAX { "unlimited".to_owned() } else { limit.to_string() };
-    let is = format!("{}, at most {}", text(soft), text(hard));
-    if soft >= wanted {
-        return Item::well(what, is);
+fn limit(what: &'static str, resource: Resource, wanted: u64, unit: Unit) -> Item {
+    match getrlimit(resource) {
+        Ok((soft, hard)) => enough(what, (soft, hard), wanted, unit),
+        Err(error) => Item::unknown(what, error.to_string(), "see what getrlimit(2) says of this error"),
     }
+}
+
+fn enough(what: &'static str, (soft, hard): (u64, u64), wanted: u64, unit: Unit) -> Item {
+    let is = format!("{}, at most {}", unit.text(soft), unit.text(hard));
+    if soft >= wanted {
+        return Item::ok(what, is);
+    }
+    let wanted_text = unit.text(wanted);
     let remedy = if hard >= wanted {
-        "raise it in the shell or the job script with that ulimit"
+        format!("raise it to {wanted_text} in the shell or the job script with that ulimit")
     } else {
-        "have root raise it in /etc/security/limits.conf, and in the services that start jobs (LimitMEMLOCK=, LimitNOFILE=)"
+        format!(
+            "have root raise it to {wanted_text} in /etc/security/limits.conf, and in the services that start jobs (LimitMEMLOCK=, LimitNOFILE=)"
+        )
     };
-    Item::wrong(what, is, remedy)
+    Item::warning(what, is, remedy)
 }
 
 /// Returns what a program of this user would find of a cluster; nothing if no setting names one.
@@ -180,7 +202,7 @@ fn keys(trust: &accord_types::Result<Trust>) -> Item {
         }
         Err(error) => {
             let remedy = error.remedy_text().unwrap_or("have them issued anew (accord pki issue)").to_owned();
-            Item::wrong(WHAT, error.cause().to_owned(), remedy)
+            Item::error(WHAT, error.cause().to_owned(), remedy)
         }
     }
 }
@@ -192,13 +214,11 @@ fn certificate(what: &str, is: String, days: Option<i64>) -> Item {
         Some(days) => format!("{is}, {days} days left"),
         None => is,
     };
+    let remedy = "renew it where the authority is: accord pki renew, or accord setup admit and --renew here";
     match days {
-        Some(days) if days < DAYS_MIN => Item::wrong(
-            what,
-            is,
-            "renew it where the authority is: accord pki renew, or accord setup admit and --renew here",
-        ),
-        _ => Item::well(what, is),
+        Some(days) if days < 0 => Item::error(what, is, remedy),
+        Some(days) if days < DAYS_MIN => Item::warning(what, is, remedy),
+        _ => Item::ok(what, is),
     }
 }
 
@@ -232,12 +252,12 @@ fn coordinator(address: &str, trust: Trust, wait: Duration) -> Vec<Item> {
     });
     match asked {
         Ok((clock, cluster)) => {
-            let mut items = vec![Item::well(WHAT, format!("{address}, {} nodes", cluster.nodes.len())), clock];
+            let mut items = vec![Item::ok(WHAT, format!("{address}, {} nodes", cluster.nodes.len())), clock];
             items.extend(measured::items(&cluster, env!("CARGO_PKG_VERSION"), &node_name(), machine::fastest_line()));
             items
         }
         Err(failure) => {
-            vec![Item::wrong(WHAT, failure.to_string(), "check that it runs, and that this machine reaches that port")]
+            vec![Item::error(WHAT, failure.to_string(), "check that it runs, and that this machine reaches that port")]
         }
     }
 }
@@ -251,10 +271,10 @@ fn unix_ms() -> u64 {
 fn gpu_aware(part: &MpiPart) -> Item {
     const WHAT: &str = "MPI from GPU memory";
     match part {
-        MpiPart::None(_) => Item::unseen(WHAT, "there is no MPI part", "only with --fabric mpi it matters"),
+        MpiPart::None(_) => Item::unknown(WHAT, "there is no MPI part", "only with --fabric mpi it matters"),
         MpiPart::Here { .. } => {
             let how = "agents with --fabric mpi try it at their start: have accord run start accord doctor with them; docs/use/jobs.md";
-            Item::unseen(WHAT, "not tried here", how)
+            Item::unknown(WHAT, "not tried here", how)
         }
     }
 }
@@ -262,7 +282,7 @@ fn gpu_aware(part: &MpiPart) -> Item {
 /// Returns the finding on the driver's notes about this machine's GPUs, if there are any.
 fn gpus() -> Option<Item> {
     let note = Cluster::of_this_machine("").ok()?.note?;
-    Some(Item::wrong("GPUs of this machine", note, "see what nvidia-smi says, and the driver's version there"))
+    Some(Item::error("GPUs of this machine", note, "see what nvidia-smi says, and the driver's version there"))
 }
 
 #[cfg(test)]
@@ -271,19 +291,24 @@ mod tests {
 
     #[test]
     fn limits_that_are_too_low_say_who_can_raise_them() {
-        assert!(enough("x", u64::MAX, u64::MAX, 10).remedy().is_none());
-        let own = enough("x", 5, u64::MAX, 10);
-        assert!(own.remedy().is_some_and(|remedy| remedy.contains("shell")) && own.is == "5, at most unlimited");
-        assert!(enough("x", 5, 6, 10).remedy().is_some_and(|remedy| remedy.contains("root")));
+        let of = |soft, hard, unit| enough("x", (soft, hard), 20 << 10, unit);
+        assert!(of(u64::MAX, u64::MAX, Unit::One).remedy().is_none());
+        let own = of(8 << 10, u64::MAX, Unit::KiB);
+        assert!(own.remedy().is_some_and(|remedy| remedy.contains("to 20 KiB in the shell")) && !own.is_error());
+        assert_eq!(own.value, "8 KiB, at most unlimited");
+        let of_root = of(5, 6, Unit::One);
+        assert!(of_root.remedy().is_some_and(|remedy| remedy.contains("root raise it to 20480 in")));
+        assert_eq!(of_root.value, "5, at most 6");
     }
 
     #[test]
     fn a_certificate_that_ends_soon_is_found() {
         let of = |days| certificate("x", "tenant eva".to_owned(), days);
         assert!(of(Some(DAYS_MIN)).remedy().is_none() && of(None).remedy().is_none());
-        assert_eq!(of(Some(DAYS_MIN)).is, "tenant eva, 30 days left");
+        assert_eq!(of(Some(DAYS_MIN)).value, "tenant eva, 30 days left");
         assert!(of(Some(DAYS_MIN - 1)).remedy().is_some_and(|remedy| remedy.contains("accord pki renew")));
-        assert_eq!(of(Some(-1)).is, "tenant eva, expired");
+        assert!(!of(Some(DAYS_MIN - 1)).is_error() && of(Some(-1)).is_error());
+        assert_eq!(of(Some(-1)).value, "tenant eva, expired");
     }
 
     #[test]
@@ -298,7 +323,7 @@ mod tests {
         let part = |fits| MpiPart::Here { built_for: "A 1".to_owned(), here: "A 2".to_owned(), fits };
         assert!(mpi_part(&part(true)).remedy().is_none());
         assert!(mpi_part(&part(false)).remedy().is_some_and(|remedy| remedy.contains("make mpi")));
-        assert!(mpi_part(&MpiPart::None("none".to_owned())).remedy().is_some());
+        assert_eq!(mpi_part(&MpiPart::None("none".to_owned())).json()["status"], "absent");
     }
 
     #[test]

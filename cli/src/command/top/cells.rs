@@ -120,6 +120,8 @@ fn device_cells(device: &DeviceLine, unix_ms: u64) -> Vec<String> {
     let who = [device.users.join(" "), device.programs.join(" ")].join(" ");
     notes.extend(Some(who.trim().to_owned()).filter(|who| !who.is_empty()));
     notes.extend((device.other_users > 0).then(|| others(device.other_users)));
+    // Programs outside of Accord.
+    notes.extend(device.used_by_others.then(|| "others".to_owned()));
     notes.extend(device.idle_since_unix_ms.map(|since| format!("idle {}", age(unix_ms.saturating_sub(since)))));
     let job = match device.jobs[..] {
         [] => "-".to_owned(),

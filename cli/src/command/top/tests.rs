@@ -233,6 +233,21 @@ fn a_device_in_quarantine_says_since_when_why_and_whether_its_jobs_are_charged()
 }
 
 #[test]
+fn a_device_that_programs_outside_of_accord_use_says_others() {
+    let line = DeviceLine {
+        condition: DeviceCondition::Free.into(),
+        used_by_others: true,
+        memory_used: 70 << 30,
+        ..device("gpu01", 0, Some(80))
+    };
+    let mut top = Top::new("head:7447", View::Devices, Sort::default(), "");
+    top.resize(100);
+    top.take(reply(&top, 0, 1, vec![Line::Device(line)]));
+    let displayed = displayed(&top, 80, 12);
+    assert!(displayed.contains(&"gpu01   0 NVIDIA H200 80 % 70.0/139 GiB   - others".to_owned()), "{displayed:#?}");
+}
+
+#[test]
 fn nodes_say_why_they_take_no_jobs() {
     assert_eq!(
         displayed(&top(View::Nodes), 80, 10)[5..9],

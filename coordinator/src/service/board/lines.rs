@@ -105,6 +105,7 @@ impl Board {
             idle_since_unix_ms: device.idle_since_unix_ms,
             quarantined_since_unix_ms: device.quarantined_since_unix_ms,
             quarantine_charged: device.quarantine_charged,
+            used_by_others: device.used_by_others,
         }
     }
 

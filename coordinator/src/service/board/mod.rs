@@ -17,7 +17,7 @@ pub(super) use watcher::Watcher;
 use accord_proto::v1;
 use accord_scheduler::policy::OthersJobs;
 use accord_scheduler::{JobId, Phase, WaitingPlace};
-use accord_types::NodeId;
+use accord_types::{DeviceLoad, NodeId};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -87,6 +87,10 @@ struct DeviceSeen {
     held: u64,
     /// Utilization; `None` if it is unknown.
     percent: Option<u32>,
+    /// The load by all programs of the machine, where its agent knows it.
+    load: DeviceLoad,
+    /// Whether programs outside of Accord use it.
+    used_by_others: bool,
     /// Set if a single job holds the device and leaves it idle.
     idle_since_unix_ms: Option<u64>,
     /// The time since which it is in quarantine.

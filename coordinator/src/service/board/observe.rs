@@ -5,9 +5,9 @@ use super::super::driver::Driver;
 use super::{Board, DeviceSeen, JobSeen, NodeSeen, Orders, SessionSeen, UseSeen, index};
 use accord_cluster::{Cluster, Millis, Node, NodeState, Session};
 use accord_proto::v1;
-use accord_scheduler::{AccountOrder, DrainTarget, JobId, JobView, Phase, Scheduler};
+use accord_scheduler::{AccountOrder, DrainTarget, JobId, JobView, Phase};
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
-use accord_types::{DeviceId, NodeId, SessionId, natural_order};
+use accord_types::{DeviceId, DeviceLoad, NodeId, SessionId, natural_order};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -15,6 +15,9 @@ use std::sync::{Arc, OnceLock};
 pub(super) const AT_ONCE: usize = 128;
 /// Time until a device counts as idle, in milliseconds: a shorter pause may lie between two regions.
 const IDLE_AFTER_MS: u64 = 5_000;
+
+/// Memory in use from which a device without a session is used by other programs. A test by the agent takes less.
+const OTHERS_MEMORY_MIN: u64 = 1 << 30;
 
 /// Tolerated difference of the clocks, in milliseconds.
 const CLOCK_MOVES_MS: u64 = 1_000;
@@ -26,6 +29,17 @@ struct Observer {
     started_unix_ms: u64,
     places: HashMap<DeviceId, u32>,
     jobs: HashMap<JobId, u32>,
+}
+
+impl DeviceSeen {
+    /// Shows the load by all programs of the machine, which sessions' samples are a part of.
+    fn take_load(&mut self) {
+        let DeviceLoad { busy_percent, memory_used } = self.load;
+        let (busy, memory) = (busy_percent.unwrap_or_default(), memory_used.unwrap_or_default());
+        self.used_by_others = self.uses.is_empty() && (busy > 0 || memory >= OTHERS_MEMORY_MIN);
+        self.percent = busy_percent.or(self.percent);
+        self.held = self.held.max(memory);
+    }
 }
 
 /// Access to the core's state, locked for the duration of a call.
@@ -100,13 +114,14 @@ impl Observer {
     fn nodes(&mut self, cluster: &Cluster, from: NodeId) -> Option<NodeId> {
         let mut last = None;
         for node in cluster.nodes_from(from).take(AT_ONCE) {
-            self.node(cluster.scheduler(), node);
+            self.node(cluster, node);
             last = Some(node.id);
         }
         last.and_then(|last| last.0.checked_add(1)).map(NodeId)
     }
 
-    fn node(&mut self, scheduler: &Scheduler, node: &Node) {
+    fn node(&mut self, cluster: &Cluster, node: &Node) {
+        let scheduler = cluster.scheduler();
         let drain = scheduler.drain_reason(DrainTarget::Node(node.id)).map(|reason| cut(reason, WORDS_MAX));
         let state = match node.state {
             NodeState::Up { .. } if node.is_drained() || drain.is_some() => v1::NodeState::Draining,
@@ -143,6 +158,8 @@ impl Observer {
                 quarantine_charged,
                 held: 0,
                 percent: Some(0),
+                load: cluster.load_of(info.id),
+                used_by_others: false,
                 idle_since_unix_ms: None,
                 uses: Vec::new(),
                 jobs: Vec::new(),
@@ -254,6 +271,7 @@ impl Observer {
         for at in 0..board.devices.len() {
             board.devices[at].idle_since_unix_ms = board.idle_since(&board.devices[at]);
             let device = &mut board.devices[at];
+            device.take_load();
             device.users.sort_unstable();
             device.users.dedup();
             let device = &board.devices[at];

@@ -24,7 +24,7 @@ const STEPS_MAX: u64 = 400;
 /// Most further steps of an input that visits wanted paths: it visits 512, each of which is listed from both ends.
 const CHECKS_MAX: u64 = 1_100;
 /// Kinds of inputs.
-const KINDS: usize = 30;
+const KINDS: usize = 31;
 
 thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };
@@ -67,6 +67,7 @@ fn number(input: &Input) -> usize {
         Input::Leaving { .. } => 27,
         Input::ScriptFailed { .. } => 28,
         Input::JobSuspended { .. } => 29,
+        Input::AgentLoads { .. } => 30,
         // A policy is compared with all users and jobs, and a reservation may have all devices.
         Input::ApplyPolicy { .. } | Input::StartPolicy { .. } | Input::Reserve(_) | Input::Unreserve { .. } => {
             usize::MAX

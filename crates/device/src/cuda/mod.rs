@@ -35,6 +35,7 @@ mod module;
 mod native;
 mod notify;
 mod numa;
+pub mod nvml;
 mod operations;
 mod output;
 mod page_registration;

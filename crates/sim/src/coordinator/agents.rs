@@ -224,6 +224,7 @@ impl World {
                     let input = match word {
                         AgentReport::Heartbeat(sessions) => Input::Heartbeat { link, sessions },
                         AgentReport::Used(uses) => Input::AgentUsed { link, uses },
+                        AgentReport::Loads(loads) => Input::AgentLoads { link, loads },
                         AgentReport::UseEnded(sessions) => Input::UseEnded { link, sessions },
                         AgentReport::Started(grant) => Input::ExecutorStarted { link, grant },
                         AgentReport::Ended(session, why) => Input::ExecutorEnded { link, session, why },

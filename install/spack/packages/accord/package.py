@@ -35,8 +35,8 @@ class Accord(Package):
 
     def install(self, spec, prefix):
         cargo = which("cargo", required=True)
-        packages = ["libacc", "accord-cuf", "accord", "accord-coordinator", "accord-node-agent"]
-        cargo("build", "--release", "--locked", *(word for name in packages for word in ("-p", name)))
+        packages = ["libacc", "accord-cuf", "accord"]
+        cargo("build", "--release", "--locked", "--features", "accord/services", *(word for name in packages for word in ("-p", name)))
         if "+mpi" in spec:
             Executable("scripts/build-mpi")(extra_env={"MPICC": spec["mpi"].mpicc})
         Executable("scripts/install")(extra_env={"PREFIX": prefix})

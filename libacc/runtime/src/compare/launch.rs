@@ -151,7 +151,8 @@ impl Runtime {
         let mirror = mirror.as_mut().map_err(|why| Obstacle(format!("there is no CPU device for it: {why}")))?;
         mirror.know_variables(device, &self.all_globals())?;
         let block = one.scratch.block.finish();
-        Copying { device, host: &*self.host, mirror, buffer, reached, pending: Vec::new() }.all(block)?;
+        let named = named_by_clauses(one);
+        Copying { device, host: &*self.host, mirror, buffer, reached, pending: Vec::new() }.all(block, &named)?;
         let before = comparison.host.now();
         let spec = || self.host.function(one.function);
         let ran = mirror.run(one.function as u64, &spec, one.dims, block);
@@ -193,6 +194,18 @@ impl Runtime {
         let place = place.map_or(name.clone(), |place| format!("{place}: region {name}"));
         format!("{place} on {} (node {})", issue.device.num(), issue.device.info().node_name)
     }
+}
+
+/// Returns addresses in the data that the construct's clauses name. The argument block may have none of them: of a member
+/// (`copy(one.x)`) it has the address of the whole structure, which lies before the data.
+fn named_by_clauses(one: &Launch<'_>) -> Vec<u64> {
+    let Scratch { plan, region, .. } = one.scratch;
+    let copied = plan.before.iter().chain(&plan.after).flat_map(Step::addresses);
+    // Data that ends with the construct is in the table no more.
+    let ending = plan.frees.iter().copied();
+    let state = one.issue.device.lock();
+    let present = region.mapped.iter().filter_map(|mapped| state.table.get(mapped.id)?.device());
+    copied.chain(ending).chain(present).map(|address| address.0).collect()
 }
 
 /// The two copies of a region's data.

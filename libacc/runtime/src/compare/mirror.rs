@@ -251,11 +251,12 @@ pub(super) struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    /// Copies all data that the argument block, or a pointer in data that is reached, leads to.
+    /// Copies all data that the argument block, an address in `named`, or a pointer in data that is reached leads to.
     ///
     /// # Errors
     /// Returns the first error of either device.
-    pub(super) fn all(&mut self, block: ArgBlock<'_>) -> Result<(), Obstacle> {
+    pub(super) fn all(&mut self, block: ArgBlock<'_>, named: &[u64]) -> Result<(), Obstacle> {
+        named.iter().for_each(|address| self.reach(*address));
         block.bytes.as_chunks::<8>().0.iter().for_each(|word| self.reach(u64::from_ne_bytes(*word)));
         for variable in self.mirror.variables.clone() {
             self.copy(variable.device.0, variable.mirror, variable.host.len as u64)?;

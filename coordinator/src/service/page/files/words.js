@@ -95,6 +95,8 @@ function deviceState(row, now) {
 function deviceCells(row, now) {
   const who = [...row.users, ...row.programs];
   if (row.other_users > 0) who.push(others(row.other_users, "user"));
+  // Programs outside of Accord.
+  if (row.used_by_others) who.push("others");
   return [
     cell(row.node),
     cell(row.ordinal),

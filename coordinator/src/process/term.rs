@@ -1,12 +1,10 @@
 //! A coordinator of several: it follows until it is elected, and leads until its lease is lost.
 
-use accord_coordinator::config::Config;
-use accord_coordinator::etcd::EtcdLocation;
-use accord_coordinator::leadership::{Election, Outcome};
-use accord_coordinator::service::{
-    Attestation, Driver, DriverSettings, Listeners, StateWriter, follow, serve, unix_ms,
-};
-use accord_coordinator::store::{EtcdStore, Leadership, StateLocation};
+use crate::config::Config;
+use crate::etcd::EtcdLocation;
+use crate::leadership::{Election, Outcome};
+use crate::service::{Attestation, Driver, DriverSettings, Listeners, StateWriter, follow, serve, unix_ms};
+use crate::store::{EtcdStore, Leadership, StateLocation};
 use accord_proto::threads::on_thread;
 use accord_scheduler::policy::SitePolicy;
 use accord_telemetry::log;
@@ -154,6 +152,9 @@ pub(crate) fn follow_anew(why: &str) -> String {
     log::report_line(format_args!("accord-coordinator: {why}; it starts anew, and follows"));
     // Messages that wait would end with this program.
     drop(log::Flush);
-    let error = Command::new(OWN_PROGRAM).args(std::env::args_os().skip(1)).exec();
+    // A release is one program, which chooses its task by the first argument.
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    let error = Command::new(OWN_PROGRAM).arg0(name).args(arguments).exec();
     format!("it cannot start anew: {error}")
 }
