@@ -3,6 +3,7 @@
 
 mod driver;
 
+use accord_test_tier::cases;
 use accord_tests::{Cluster, Job, Tool, compile_support, libacc, root, tool};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -57,7 +58,7 @@ fn passes(name: &str) {
     assert!(printed.contains("PASS"), "{printed}");
 }
 
-/// Compiles a program and runs it in-process, and on each of two devices of one node and of two.
+/// Compiles a program and runs it in-process, and on each of two devices of one node and of two; in the short tier on some of them.
 #[track_caller]
 fn passes_everywhere(name: &str) {
     if is_skipped() {
@@ -66,7 +67,8 @@ fn passes_everywhere(name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
     good(&cuf(folder.path(), [source(name).as_os_str(), "-o".as_ref(), program.as_os_str()]));
-    for (cluster, device) in [(&["1x1"][..], "0"), (&["2x1"], "0"), (&["2x1"], "1"), (&["2x1", "--remote-only"], "0")] {
+    let all = [(&["1x1"][..], "0"), (&["2x1"], "1"), (&["2x1"], "0"), (&["2x1", "--remote-only"], "0")];
+    for (cluster, device) in cases(&all, 2) {
         let printed = run(&program, cluster, device);
         assert!(printed.contains("PASS"), "{cluster:?} {device}: {printed}");
     }
@@ -157,7 +159,7 @@ fn matrix_product_on_every_device() {
     good(&cuf(folder.path(), ["-c".as_ref(), module.as_os_str()]));
     let all = folder.path().join("all");
     good(&cuf(folder.path(), [source("mmul2.cuf").as_os_str(), "module.o".as_ref(), "-o".as_ref(), all.as_os_str()]));
-    for cluster in [&["1x1"][..], &["2x1"], &["2x1", "--remote-only"], &["2x2"]] {
+    for cluster in cases(&[&["1x1"][..], &["2x1"], &["2x2"], &["2x1", "--remote-only"]], 2) {
         assert!(run(&own, cluster, "0").contains("right"), "{cluster:?}");
         assert!(run(&all, cluster, "0").contains("PASS"), "{cluster:?}");
     }

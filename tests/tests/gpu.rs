@@ -2,6 +2,7 @@
 
 mod driver;
 
+use accord_test_tier::cases;
 use accord_tests::{
     Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, compile_support, libacc,
     repository_file, tool,
@@ -199,14 +200,14 @@ fn arrays_are_page_locked_while_they_are_present_and_copied_often() {
 fn memory_may_lie_where_the_driver_likes() {
     let program = Program::read(repository_file("tests/programs/gpu/allocations.c"), Language::C).unwrap();
     let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
-    for (setting, is) in [("allocate", "allocate"), ("map", "map"), ("auto", "map")] {
+    for (setting, is) in cases(&[("allocate", "allocate"), ("map", "map"), ("auto", "map")], 1) {
         let job = job(&program, driver.path()).unwrap().env("ACCORD_GPU_MEMORY", setting).arg(is);
         let finished = job.run().unwrap().success().unwrap();
         assert!(finished.stdout.contains("PASS"), "{setting}: {}", finished.report());
     }
     let mpi = compile_support("with_mpi", driver.path()).unwrap();
     let preloaded = format!("{}:{}", mpi.display(), libacc().unwrap().display());
-    for (setting, is) in [("auto", "allocate"), ("map", "map")] {
+    for (setting, is) in cases(&[("auto", "allocate"), ("map", "map")], 1) {
         let job = job(&program, driver.path()).unwrap().env("LD_PRELOAD", &preloaded);
         let finished = job.env("ACCORD_GPU_MEMORY", setting).arg(is).run().unwrap().success().unwrap();
         assert!(finished.stdout.contains("PASS"), "with MPI, {setting}: {}", finished.report());

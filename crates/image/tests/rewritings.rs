@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Programs per file: starting the compiler takes as long as some of them.
-const OF_FILE: usize = 50;
+const OF_FILE: usize = 25;
 /// Number of tests of this file, which run concurrently, each with its part of the programs.
 const PARTS: u64 = 4;
 /// Architecture for which the code is rewritten.
@@ -76,7 +76,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// Returns the first seed of a part, and its number of files.
 fn chosen(part: u64) -> (u64, usize) {
-    let programs = number("ACCORD_TEST_PROGRAMS").unwrap_or(accord_test_tier::pick(200, 10_000));
+    let programs = number("ACCORD_TEST_PROGRAMS").unwrap_or(accord_test_tier::pick(100, 10_000));
     let files = programs.div_ceil(OF_FILE as u64 * PARTS);
     let first = number("ACCORD_TEST_SEED").unwrap_or_else(|| accord_test_tier::first_seed(files * PARTS));
     (first + part * files, files as usize)
@@ -142,7 +142,7 @@ fn code_that_leaves_the_same_for_each_number_of_gangs_takes_any() {
 #[test]
 fn rewritten_code_of_fortran_leaves_what_the_compilers_does() {
     let files =
-        number("ACCORD_TEST_PROGRAMS").map_or(accord_test_tier::pick(1, 20), |all| all.div_ceil(OF_FILE as u64));
+        number("ACCORD_TEST_PROGRAMS").map_or(accord_test_tier::pick(1, 40), |all| all.div_ceil(OF_FILE as u64));
     let first = number("ACCORD_TEST_SEED").unwrap_or_else(|| accord_test_tier::first_seed(files));
     if std::env::var_os("ACCORD_TEST_WRITE").is_none() {
         check_files(Language::Fortran, first, files);

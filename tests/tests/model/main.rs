@@ -30,7 +30,7 @@ const FIRST_SEED: u64 = 1;
 /// Seeds per day in the short tier, more than a test uses.
 const SEEDS_OF_A_DAY: u64 = 20_000;
 /// The short tier runs one in this many of a test's operations.
-const SHORT_PART: u64 = 10;
+const SHORT_PART: u64 = 20;
 /// The time limit of the search for a smaller sequence.
 const SHRINK_S: u64 = 120;
 
