@@ -44,10 +44,13 @@ pub(crate) struct History {
     /// Confirmations that agents have yet to send.
     releasing: BTreeSet<(JobId, NodeId)>,
     reservations: u64,
+    dense: bool,
 }
 
 impl History {
-    pub(crate) fn new(seed: u64) -> (Self, Policy) {
+    /// Creates a history of at least `nodes.0` nodes, and at most `nodes.1`. In a `dense` one all nodes join first, and only accounts that may have
+    /// jobs request devices.
+    pub(crate) fn new(seed: u64, nodes: (u32, u32), dense: bool) -> (Self, Policy) {
         let mut random = Random::new(seed);
         let class = |model: &str, memory: u64, kind| DeviceClass {
             kind,
@@ -74,8 +77,9 @@ impl History {
             running: BTreeSet::new(),
             releasing: BTreeSet::new(),
             reservations: 0,
+            dense,
         };
-        for at in 0..2 + history.random.below(5) as u32 {
+        for at in 0..nodes.0 + history.random.below(u64::from(nodes.1 - nodes.0 + 1)) as u32 {
             let node = history.node(at);
             history.nodes.push(node);
         }
@@ -143,7 +147,9 @@ impl History {
     }
 
     fn input(&mut self) -> Input {
-        if self.up.len() < self.nodes.len() && self.random.one_in(3) {
+        let are_new =
+            self.dense && self.nodes.iter().any(|node| node.incarnation == 1 && !self.up.contains(&node.id.0));
+        if are_new || self.up.len() < self.nodes.len() && self.random.one_in(3) {
             return self.join();
         }
         let by = "root".to_owned();
@@ -363,8 +369,11 @@ impl History {
     }
 
     fn ask(&mut self) -> Input {
-        let account = self.random.pick(&self.accounts);
-        if !self.accounts.iter().any(|known| known.starts_with(&format!("{account}/"))) {
+        let has_others_below =
+            |account: &String| self.accounts.iter().any(|known| known.starts_with(&format!("{account}/")));
+        let leaves = self.accounts.iter().filter(|account| !self.dense || !has_others_below(account));
+        let account = self.random.pick(&leaves.cloned().collect::<Vec<_>>());
+        if !has_others_below(&account) {
             self.askers.insert(account.clone());
         }
         let origin = (!self.random.one_in(3)).then(|| NodeId(self.random.below(self.nodes.len() as u64) as u32));

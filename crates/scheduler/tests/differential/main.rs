@@ -1,7 +1,8 @@
 //! Compares the scheduler with a naive one: they must decide alike over random histories, and invariants must hold
 //! after each step.
 //!
-//! `ACCORD_SCHEDULER_SEED=N` runs one history again and prints it, `ACCORD_SCHEDULER_SEEDS=N` runs those of the first N seeds.
+//! `ACCORD_SCHEDULER_SEED=long:N` or `brief:N` runs one history again and prints it. `ACCORD_SCHEDULER_SEEDS=N` and `ACCORD_SCHEDULER_BRIEF_SEEDS=N`
+//! run those of the first N seeds.
 
 mod history;
 mod naive;
@@ -17,14 +18,44 @@ use history::History;
 use naive::Naive;
 use promises::Promises;
 
-/// Histories of the short tier, and of the long one.
-const SHORT: u64 = 60;
-const LONG: u64 = 10_000;
+/// A kind of histories.
+struct Kind {
+    name: &'static str,
+    /// Number of inputs of a history.
+    steps: usize,
+    /// Number of inputs that the copy takes at a time.
+    follows_every: usize,
+    /// Least and largest number of nodes.
+    nodes: (u32, u32),
+    /// Whether it begins with all nodes, and only accounts that may have jobs request devices.
+    dense: bool,
+    /// Histories of the short tier, and of the long one.
+    counts: (u64, u64),
+    /// The variable that has the number of histories.
+    variable: &'static str,
+}
 
-/// Number of inputs of a history.
-const STEPS: usize = 120;
-/// Number of inputs that the copy takes at a time.
-const FOLLOWS_EVERY: usize = 30;
+/// Histories of a cluster that fills and empties several times, for what takes long to come about.
+const LONG: Kind = Kind {
+    name: "long",
+    steps: 120,
+    follows_every: 30,
+    nodes: (2, 6),
+    dense: false,
+    counts: (60, 10_000),
+    variable: "ACCORD_SCHEDULER_SEEDS",
+};
+
+/// Histories of few nodes and jobs, of which many are run.
+const BRIEF: Kind = Kind {
+    name: "brief",
+    steps: 25,
+    follows_every: 10,
+    nodes: (1, 3),
+    dense: true,
+    counts: (10_000, 50_000),
+    variable: "ACCORD_SCHEDULER_BRIEF_SEEDS",
+};
 
 fn decisions(effects: &[Effect]) -> Vec<&Effect> {
     effects
@@ -39,14 +70,14 @@ fn decisions(effects: &[Effect]) -> Vec<&Effect> {
 ///
 /// # Errors
 /// Returns what has gone wrong: a decision that differs, a repetition that differs, or an invariant that does not hold.
-fn run(seed: u64, print: bool) -> Result<(usize, usize), String> {
-    let (mut history, policy) = History::new(seed);
+fn run(kind: &Kind, seed: u64, print: bool) -> Result<(usize, usize), String> {
+    let (mut history, policy) = History::new(seed, kind.nodes, kind.dense);
     let mut names: Vec<String> = policy.accounts.iter().map(|account| account.name.clone()).collect();
     let (mut fast, mut again, mut naive) =
         (Scheduler::new(policy.clone()), Scheduler::new(policy.clone()), Naive::new(policy));
     let (mut log, mut follower, mut copy) = (InputLog::default(), Follower::default(), None::<Scheduler>);
     let (mut started, mut spent, mut promises) = (0, 0, Promises::default());
-    for step in 0..STEPS {
+    for step in 0..kind.steps {
         let (now, input) = history.next();
         if let accord_scheduler::Input::PolicyApplied { policy, .. } = &input {
             names = policy.accounts.iter().map(|account| account.name.clone()).collect();
@@ -93,7 +124,7 @@ fn run(seed: u64, print: bool) -> Result<(usize, usize), String> {
                 ));
             }
         }
-        if step % FOLLOWS_EVERY == 0 {
+        if step % kind.follows_every == 0 {
             copy = follower.follow(log.take(&fast, follower.has_copy())).cloned();
         }
         started += effects.0.iter().filter(|effect| matches!(effect, Effect::Started { .. })).count();
@@ -104,23 +135,44 @@ fn run(seed: u64, print: bool) -> Result<(usize, usize), String> {
     Ok((started, spent))
 }
 
-#[test]
-fn decisions_equal_those_of_the_naive_scheduler() {
-    if let Some(seed) = std::env::var("ACCORD_SCHEDULER_SEED").ok().and_then(|seed| seed.parse().ok()) {
-        run(seed, true).unwrap();
-        return;
-    }
-    let seeds = std::env::var("ACCORD_SCHEDULER_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
-    let count = seeds.unwrap_or_else(|| accord_test_tier::pick(SHORT, LONG));
+/// Runs the histories of a kind. Returns their number, and the numbers of jobs as [`run`] does.
+fn run_all(kind: &Kind) -> (u64, usize, usize) {
+    let seeds = std::env::var(kind.variable).ok().and_then(|seeds| seeds.parse().ok());
+    let count = seeds.unwrap_or_else(|| accord_test_tier::pick(kind.counts.0, kind.counts.1));
     let first = if seeds.is_some() { 0 } else { accord_test_tier::first_seed(count) };
     let (mut started, mut spent) = (0, 0);
     for seed in first..first + count {
-        let outcome = std::panic::catch_unwind(|| run(seed, false));
+        let outcome = std::panic::catch_unwind(|| run(kind, seed, false));
         match outcome.unwrap_or_else(|_| Err(format!("panic: seed {seed}"))) {
             Ok(jobs) => (started, spent) = (started + jobs.0, spent + jobs.1),
-            Err(why) => panic!("{why}\nrun it again with ACCORD_SCHEDULER_SEED={seed}"),
+            Err(why) => panic!("{why}\nrun it again with ACCORD_SCHEDULER_SEED={}:{seed}", kind.name),
         }
     }
-    assert!(started as u64 > 5 * count, "{started} jobs started in {count} histories");
-    assert!(spent as u64 > count / 50, "{spent} jobs of spent accounts ended in {count} histories");
+    (count, started, spent)
+}
+
+/// Whether one history was to be run, which has been if it is of this kind.
+fn runs_one(kind: &Kind) -> bool {
+    let Ok(chosen) = std::env::var("ACCORD_SCHEDULER_SEED") else { return false };
+    if let Some(seed) = chosen.strip_prefix(kind.name).and_then(|seed| seed.strip_prefix(':')) {
+        run(kind, seed.parse().unwrap(), true).unwrap();
+    }
+    true
+}
+
+#[test]
+fn decisions_equal_those_of_the_naive_scheduler() {
+    if !runs_one(&LONG) {
+        let (count, started, spent) = run_all(&LONG);
+        assert!(started as u64 > 5 * count, "{started} jobs started in {count} histories");
+        assert!(spent as u64 > count / 50, "{spent} jobs of spent accounts ended in {count} histories");
+    }
+}
+
+#[test]
+fn decisions_equal_those_of_the_naive_scheduler_in_brief_histories() {
+    if !runs_one(&BRIEF) {
+        let (count, started, _) = run_all(&BRIEF);
+        assert!(started as u64 > 2 * count, "{started} jobs started in {count} histories");
+    }
 }

@@ -22,8 +22,6 @@ pub(crate) struct NDevice {
     pub(crate) memory: u64,
     /// The driver's share for each holder after the first.
     pub(crate) context: u64,
-    /// Whether its memory is the node's.
-    pub(crate) is_cpu: bool,
     pub(crate) absent: bool,
 }
 
@@ -67,16 +65,14 @@ pub(crate) struct Want {
     pub(crate) take: Take,
     pub(crate) cores: u64,
     pub(crate) memory: u64,
+    /// What it takes of the node's memory as its device's.
+    pub(crate) of_device: u64,
 }
 
 impl Want {
     /// Returns the cores and the host memory that each device takes. The memory of CPU devices is the node's.
-    pub(crate) fn beside(&self, nodes: &[NNode]) -> (u64, u64) {
-        let mut devices = nodes.iter().flat_map(|node| &node.devices);
-        let own = devices
-            .find(|device| device.class == self.class && device.is_cpu)
-            .map_or(0, |device| if let Take::Shared(amount) = self.take { amount.memory } else { device.memory });
-        (self.cores, self.memory + own)
+    pub(crate) fn beside(&self) -> (u64, u64) {
+        (self.cores, self.memory + self.of_device)
     }
 }
 
@@ -217,13 +213,15 @@ impl Vacancies<'_> {
 
     pub(crate) fn carries(&self, wants: &[Want], picks: &[(usize, At)]) -> bool {
         (0..self.nodes.len()).all(|node| {
-            let there = picks.iter().filter(|(_, at)| at.0 == node).map(|(part, _)| &wants[*part]);
-            let sum = there.fold((0, 0), |sum, want| {
-                let each = want.beside(self.nodes);
-                (sum.0 + each.0, sum.1 + each.1)
-            });
+            let sum = Self::taken(node, wants, picks);
             sum.0 <= self.free[node].0 && sum.1 <= self.free[node].1
         })
+    }
+
+    /// Returns the cores and the host memory that picks take of a node.
+    fn taken(node: usize, wants: &[Want], picks: &[(usize, At)]) -> (u64, u64) {
+        let there = picks.iter().filter(|(_, at)| at.0 == node).map(|(part, _)| wants[*part].beside());
+        there.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 
     fn on_node(&self, node: usize, wants: &[Want], counts: &[u32]) -> Option<Picks> {
@@ -349,14 +347,12 @@ impl Vacancies<'_> {
 
     /// Returns for how many more devices of a part a node has enough cores and host memory.
     fn carried(&self, node: usize, wants: &[Want], part: usize, picks: &[(usize, At)]) -> u32 {
-        (0..64)
-            .take_while(|&more| {
-                let mut with = picks.to_vec();
-                with.extend((0..=more).map(|_| (part, (node, 0))));
-                let there: Picks = with.into_iter().filter(|(_, at)| at.0 == node).collect();
-                self.carries(wants, &there)
-            })
-            .count() as u32
+        let (each, taken) = (wants[part].beside(), Self::taken(node, wants, picks));
+        let fits = |more: &u64| {
+            let sum = (taken.0 + more * each.0, taken.1 + more * each.1);
+            sum.0 <= self.free[node].0 && sum.1 <= self.free[node].1
+        };
+        (1..=64).take_while(fits).count() as u32
     }
 
     fn space(&self, node: usize, wants: &[Want], part: usize, picks: &[(usize, At)]) -> u32 {
@@ -494,7 +490,7 @@ pub(crate) fn plan(
         there
     };
     let plus = |taken: (u64, u64), want: &Want, count: u32| {
-        let each = want.beside(nodes);
+        let each = want.beside();
         (taken.0 + each.0 * u64::from(count), taken.1 + each.1 * u64::from(count))
     };
     // Returns the first devices of a node for each part, and when the node has them and enough cores and memory.
@@ -548,7 +544,7 @@ pub(crate) fn plan(
                 let (mut there, mut found) = (taken.clone(), Vec::new());
                 for (time, at) in of(None, want.class) {
                     let needed = plus(of_node(&there, at.0), want, 1);
-                    let from = if want.beside(nodes) == (0, 0) { Some(Millis(0)) } else { beside_from(at.0, needed) };
+                    let from = if want.beside() == (0, 0) { Some(Millis(0)) } else { beside_from(at.0, needed) };
                     if let Some(from) = from {
                         there.insert(at.0, needed);
                         found.push((time.max(from), at));

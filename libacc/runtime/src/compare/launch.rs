@@ -202,7 +202,7 @@ fn named_by_clauses(one: &Launch<'_>) -> Vec<u64> {
     let Scratch { plan, region, .. } = one.scratch;
     let copied = plan.before.iter().chain(&plan.after).flat_map(Step::addresses);
     // Data that ends with the construct is in the table no more.
-    let ending = plan.frees.iter().copied();
+    let ending = plan.releases.blocks.iter().copied();
     let state = one.issue.device.lock();
     let present = region.mapped.iter().filter_map(|mapped| state.table.get(mapped.id)?.device());
     copied.chain(ending).chain(present).map(|address| address.0).collect()

@@ -16,7 +16,8 @@ impl Naive {
     }
 
     pub(super) fn below(&self, account: usize) -> impl Iterator<Item = &NJob> {
-        self.jobs.values().filter(move |job| self.path(job.account).contains(&account))
+        let parent = |account: &usize| self.policy.accounts[*account].parent.map(|parent| parent.index());
+        self.jobs.values().filter(move |job| std::iter::successors(Some(job.account), parent).any(|of| of == account))
     }
 
     pub(super) fn is_of(&self, quota: &Quota, class: usize) -> bool {

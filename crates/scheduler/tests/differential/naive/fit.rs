@@ -48,6 +48,11 @@ impl Naive {
                                 take: part.take,
                                 cores: part.cores,
                                 memory: part.host_memory,
+                                of_device: match part.take {
+                                    _ if of.kind != DeviceType::Cpu => 0,
+                                    Take::Exclusive => of.memory,
+                                    Take::Shared(amount) => amount.memory,
+                                },
                             });
                             longer.push(next);
                         }
@@ -289,7 +294,7 @@ impl Naive {
             for at in reserved_start.places.iter().filter(|at| at.0 == node) {
                 let class = self.nodes[at.0].devices[at.1].class;
                 if let Some(want) = reserved_start.choice.iter().find(|want| want.class == class) {
-                    let each = want.beside(&self.nodes);
+                    let each = want.beside();
                     needed = (needed.0 + each.0, needed.1 + each.1);
                 }
             }

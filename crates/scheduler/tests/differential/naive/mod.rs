@@ -703,9 +703,8 @@ impl Naive {
                 self.classes.push(device.class.clone());
                 self.classes.len() - 1
             });
-            let DeviceClass { kind, memory, context, .. } = device.class;
-            let is_cpu = kind == DeviceType::Cpu;
-            let new = NDevice { ordinal: device.ordinal, class, memory, context, is_cpu, absent: false };
+            let DeviceClass { memory, context, .. } = device.class;
+            let new = NDevice { ordinal: device.ordinal, class, memory, context, absent: false };
             let devices = &mut self.nodes[at].devices;
             match devices.iter().position(|known| known.ordinal == device.ordinal) {
                 Some(known) => devices[known] = new,

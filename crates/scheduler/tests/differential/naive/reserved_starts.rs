@@ -549,7 +549,7 @@ impl Naive {
             for (reserved_start, at) in reserved_start.iter().flat_map(|of| of.places.iter().map(move |at| (of, at))) {
                 let class = self.nodes[at.0].devices[at.1].class;
                 let want = reserved_start.choice.iter().find(|want| want.class == class).filter(|_| at.0 == node);
-                taken.extend(want.map(|want| (reserved_start.ends, want.beside(&self.nodes))));
+                taken.extend(want.map(|want| (reserved_start.ends, want.beside())));
             }
         }
         let left_at = |time: Millis| {
