@@ -38,6 +38,7 @@ pub mod mpi_world;
 pub mod node;
 pub mod offered_gpus;
 mod process;
+mod raised_limits;
 mod remains;
 mod saved_grants;
 mod session_limits;
