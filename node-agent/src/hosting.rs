@@ -247,6 +247,14 @@ impl Host {
         }
     }
 
+    /// Returns the number of the process, if it is one.
+    pub(crate) fn process_id(&self) -> Option<u32> {
+        match self {
+            Self::Process(process) => Some(process.id()),
+            Self::Here(_) => None,
+        }
+    }
+
     /// Describes the host for messages.
     pub(crate) fn describe(&self) -> String {
         match self {

@@ -41,6 +41,7 @@ pub mod offered_gpus;
 mod own_program;
 mod process;
 pub mod programs;
+mod raised_limits;
 mod remains;
 mod saved_grants;
 mod session_limits;

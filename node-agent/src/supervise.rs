@@ -8,6 +8,7 @@ use crate::memory_service::serve_program;
 use crate::metrics;
 use crate::node::{CommandLane, DriverId, Effect, ExecutorId, LanePath, Node, ProcessId};
 use crate::process::END_GRACE;
+use crate::raised_limits::RaisedLimits;
 use crate::saved_grants::SavedGrants;
 use crate::session_limits::SessionLimits;
 use crate::session_logs::SessionLogs;
@@ -24,7 +25,7 @@ use accord_fabric::transport::{
     Handover, Lane, LaneProperties, LocalClient, RequiredProof, SharedLane, Transport, Waker,
 };
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId, scarce, threads};
+use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId, SessionKey, scarce, threads};
 use std::collections::HashMap;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar};
@@ -43,6 +44,7 @@ pub(crate) struct Supervisor {
     turns: Arc<TurnService>,
     kept: Option<SavedGrants>,
     logs: Arc<SessionLogs>,
+    limits_raised: RaisedLimits,
     state: ShortLock<ExecutorTable>,
     began: Instant,
     /// Notified after each change, for threads.
@@ -87,6 +89,7 @@ impl Supervisor {
             turns,
             kept,
             logs,
+            limits_raised: RaisedLimits::default(),
             state,
             began,
             changed,
@@ -118,6 +121,18 @@ impl Supervisor {
     /// Returns the turns on the node's devices.
     pub(crate) fn turns(&self) -> &TurnService {
         &self.turns
+    }
+
+    /// Returns the memory limits that are raised for suspended jobs.
+    pub(crate) fn limits_raised(&self) -> &RaisedLimits {
+        &self.limits_raised
+    }
+
+    /// Returns the processes of a job's executors.
+    pub(crate) fn executor_processes(&self, job: SessionKey) -> Vec<u32> {
+        let state = self.lock();
+        let hosts = state.node.executors_of(job).into_iter().filter_map(|executor| state.hosts.get(&executor));
+        hosts.filter_map(Host::process_id).collect()
     }
 
     /// Returns the way in which executors run.

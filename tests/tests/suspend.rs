@@ -95,7 +95,7 @@ fn check_whole_way(cluster: &Cluster, program: &Path, node: &str, request: &str,
     one.await_step(1);
     let (number, next) = (first.to_string(), (first + 1).to_string());
     assert_prints(cluster, &["suspend", &number, "--reason", "a drill"], 0, &["is suspended", "a drill"]);
-    assert_prints(cluster, &["suspend", &number], 1, &["is suspended already"]);
+    assert_prints(cluster, &["suspend", &number], 125, &["is suspended already"]);
     let suspended = job(cluster, first).unwrap();
     assert_eq!((&suspended["state"], &suspended["ends_unix_ms"]), (&"suspended".into(), &Value::Null));
     let held = |at: Option<Value>| at.unwrap()["held_ms"].as_u64().unwrap();
@@ -115,7 +115,7 @@ fn check_whole_way(cluster: &Cluster, program: &Path, node: &str, request: &str,
     other.finish(3);
     one.await_step(2);
     await_state(cluster, first, Some("running"));
-    assert_prints(cluster, &["resume", &number], 1, &["is not suspended"]);
+    assert_prints(cluster, &["resume", &number], 125, &["is not suspended"]);
     one.finish(2);
     await_state(cluster, first, None);
     assert_prints(cluster, &["history", "--json"], 0, &["a drill", "is resumed"]);
@@ -157,7 +157,7 @@ fn a_job_without_room_in_host_memory_is_left_alone() {
         let program = Stepping::start(&cluster, &program, &node, "1:nvidia limit=1h");
         program.ask();
         program.await_step(1);
-        assert_prints(&cluster, &["suspend", number], 1, &["can't be suspended", "node h0", "--suspend-memory"]);
+        assert_prints(&cluster, &["suspend", number], 125, &["can't be suspended", "node h0", "--suspend-memory"]);
         program.ask();
         program.await_step(2);
         await_state(&cluster, number.parse().unwrap(), Some("running"));
@@ -169,14 +169,14 @@ fn a_job_without_room_in_host_memory_is_left_alone() {
 #[test]
 fn orders_for_other_jobs_are_refused() {
     let (cluster, program) = (one_device().start().unwrap(), test_program(PROGRAM).unwrap());
-    assert_prints(&cluster, &["suspend", "7"], 1, &["no waiting or running job 7"]);
-    assert_prints(&cluster, &["resume", "7"], 1, &["no waiting or running job 7"]);
+    assert_prints(&cluster, &["suspend", "7"], 125, &["no waiting or running job 7"]);
+    assert_prints(&cluster, &["resume", "7"], 125, &["no waiting or running job 7"]);
     let one = Stepping::start(&cluster, &program, ELSEWHERE, "1:cpu");
     one.running.await_output("ready").unwrap();
     let waiting = Stepping::start(&cluster, &program, ELSEWHERE, "1:cpu");
     waiting.running.await_errors("job 2 waits").unwrap();
-    assert_prints(&cluster, &["suspend", "2"], 1, &["only running jobs are suspended"]);
-    assert_prints(&cluster, &["resume", "1"], 1, &["is not suspended"]);
+    assert_prints(&cluster, &["suspend", "2"], 125, &["only running jobs are suspended"]);
+    assert_prints(&cluster, &["resume", "1"], 125, &["is not suspended"]);
     let refused = accord(&cluster, "program", &["suspend", "1"]);
     assert!(refused.code() != 0 && refused.stderr.contains("may not"), "{}", refused.report());
     one.finish(0);

@@ -102,7 +102,13 @@ fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(),
             }
             Act::ChangeAllJobs => {
                 let request = v1::ChangeJobRequest { version, job: 9, limit_ms: Some(1), first: false };
-                drop(jobs.change_job(request).await?);
+                let changed = jobs.change_job(request).await;
+                let suspend = v1::SuspendJobRequest { version, job: 9, reason: String::new() };
+                let suspended = jobs.suspend_job(suspend).await;
+                let resumed = jobs.resume_job(v1::JobRequest { version, job: 9 }).await;
+                let codes = [&changed, &suspended, &resumed].map(|reply| reply.as_ref().err().map(Status::code));
+                assert!(codes.iter().all(|code| *code == codes[0]), "{codes:?}");
+                drop(changed?);
             }
             Act::PauseJobs => drop(jobs.pause(v1::PauseRequest { version, pause: true }).await?),
             Act::ApplyPolicy => {

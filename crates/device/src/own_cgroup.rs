@@ -5,8 +5,17 @@ use std::path::{Path, PathBuf};
 
 /// Returns the folder of this process's group; `None` if no mount shows it.
 pub fn folder() -> Option<PathBuf> {
+    folder_in("self")
+}
+
+/// Returns the folder of another process's group.
+pub fn folder_of_process(process: u32) -> Option<PathBuf> {
+    folder_in(&process.to_string())
+}
+
+fn folder_in(process: &str) -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
     folder_of(&mounts, &groups)
 }
 
@@ -23,6 +32,16 @@ fn folder_of(mounts: &str, groups: &str) -> Option<PathBuf> {
         let below = Path::new(own).strip_prefix(root).ok()?;
         Some(Path::new(at).join(below))
     })
+}
+
+/// Returns the bytes of memory that this process's group may still have.
+pub(crate) fn memory_left() -> u64 {
+    folder().map_or(u64::MAX, |folder| left_of(&folder))
+}
+
+fn left_of(group: &Path) -> u64 {
+    let number = |file: &str| fs::read_to_string(group.join(file)).ok()?.trim().parse::<u64>().ok();
+    number("memory.max").map_or(u64::MAX, |max| max.saturating_sub(number("memory.current").unwrap_or(0)))
 }
 
 /// Returns the count of an event in a file of a group, such as `oom_kill` in `memory.events`; 0 without the file.
@@ -48,6 +67,17 @@ mod tests {
         assert_eq!(folder_of(inside, "0::/box/a\n"), Some("/sys/fs/cgroup/a".into()));
         assert_eq!(folder_of(inside, "0::/other\n"), None);
         assert_eq!(folder_of("", "0::/\n"), None);
+    }
+
+    #[test]
+    fn memory_of_a_group_is_left_up_to_its_limit() {
+        let group = tempfile::tempdir().unwrap();
+        assert_eq!(left_of(group.path()), u64::MAX);
+        fs::write(group.path().join("memory.max"), "max\n").unwrap();
+        fs::write(group.path().join("memory.current"), "3\n").unwrap();
+        assert_eq!(left_of(group.path()), u64::MAX);
+        fs::write(group.path().join("memory.max"), "10\n").unwrap();
+        assert_eq!(left_of(group.path()), 7);
     }
 
     #[test]

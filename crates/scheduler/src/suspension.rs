@@ -34,6 +34,8 @@ pub(crate) struct Suspension {
     pub(crate) stage: SuspensionStage,
     /// Nodes whose agents have not answered yet.
     pub(crate) awaited: BTreeSet<NodeId>,
+    /// The time until which all of them should have answered.
+    pub(crate) answer_by: Millis,
     /// The time that is left of the lease.
     pub(crate) left_ms: u64,
     pub(crate) since: Millis,
@@ -46,7 +48,8 @@ impl Suspension {
     /// Returns the suspension of a job that an earlier scheduler has suspended.
     pub(crate) fn earlier(now: Millis, left_ms: u64) -> Self {
         let (by, reason) = (String::new(), String::new());
-        Self { stage: SuspensionStage::Suspended, awaited: BTreeSet::new(), left_ms, since: now, by, reason }
+        let (stage, awaited, answer_by) = (SuspensionStage::Suspended, BTreeSet::new(), Millis::NEVER);
+        Self { stage, awaited, answer_by, left_ms, since: now, by, reason }
     }
 }
 
@@ -78,7 +81,7 @@ pub(crate) struct SavedSuspension {
 
 impl From<&Suspension> for SavedSuspension {
     fn from(of: &Suspension) -> Self {
-        let Suspension { stage, awaited, left_ms, since, by, reason } = of.clone();
+        let Suspension { stage, awaited, answer_by: _, left_ms, since, by, reason } = of.clone();
         let awaited = awaited.into_iter().map(|node| node.0).collect();
         Self { stage, awaited, left_ms, since: since.0, by, reason }
     }
@@ -88,6 +91,6 @@ impl From<SavedSuspension> for Suspension {
     fn from(saved: SavedSuspension) -> Self {
         let SavedSuspension { stage, awaited, left_ms, since, by, reason } = saved;
         let awaited = awaited.into_iter().map(NodeId).collect();
-        Self { stage, awaited, left_ms, since: Millis(since), by, reason }
+        Self { stage, awaited, answer_by: Millis::NEVER, left_ms, since: Millis(since), by, reason }
     }
 }

@@ -50,6 +50,16 @@ impl Node {
         self.drivers.of_job(job)
     }
 
+    /// Returns the number by which users know a job.
+    pub fn number_of(&self, job: SessionKey) -> Option<u64> {
+        self.jobs.number(job)
+    }
+
+    /// Returns the running executors of a job.
+    pub fn executors_of(&self, job: SessionKey) -> Vec<ExecutorId> {
+        self.executors.of_job(job)
+    }
+
     /// Sets the deadline by which the program of a session that the coordinator has ended must stop its devices.
     pub(super) fn expect_heed(&mut self, now: Duration, session: SessionId) {
         for (id, _) in self.drivers.all().filter(|(_, driver)| driver.session == session) {

@@ -81,6 +81,12 @@ impl Executors {
         self.places.values().any(|place| place.job == Some(job))
     }
 
+    /// Returns the running executors of a job.
+    pub(super) fn of_job(&self, job: SessionKey) -> Vec<ExecutorId> {
+        let of_job = self.places.values().filter(|place| place.job == Some(job) && place.stage == Stage::Runs);
+        of_job.map(|place| place.executor).collect()
+    }
+
     pub(super) fn place(&mut self, session: SessionId) -> Option<&mut SessionExecutor> {
         self.places.get_mut(&session)
     }

@@ -97,6 +97,11 @@ impl Jobs {
         self.known.get(&job).map_or(&[], |known| &known.grant.devices)
     }
 
+    /// Returns the number of a known job.
+    pub(super) fn number(&self, job: SessionKey) -> Option<u64> {
+        Some(self.known.get(&job)?.grant.token.job)
+    }
+
     /// Whether a job holds devices here.
     pub(super) fn has(&self, job: SessionKey) -> bool {
         self.known.contains_key(&job)

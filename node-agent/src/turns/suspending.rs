@@ -27,6 +27,12 @@ impl TurnService {
         self.table.lock().processes.values().map(|process| process.suspended_bytes).sum()
     }
 
+    /// Returns the host memory that the suspended work of a job takes.
+    pub(crate) fn suspended_bytes_of(&self, job: SessionKey) -> u64 {
+        let table = self.table.lock();
+        table.processes.values().filter(|process| process.job == Some(job)).map(|process| process.suspended_bytes).sum()
+    }
+
     /// Suspends the work of a job's processes, which may take `room` bytes of host memory together.
     ///
     /// # Errors

@@ -263,6 +263,7 @@ fn all_inputs(nodes: u32) -> u64 {
     let script = SiteScript::Epilog;
     site.few(Input::ScriptFailed { link: agent, job: key(77), script, why: "of no job here".into() });
     site.few(Input::JobReleased { link: agent, job: key_of_job });
+    site.few(Input::JobSuspended { link: agent, job: key_of_job, suspend: true, outcome: Ok(()) });
     let hold = |at: u64, devices: &str| Input::Hold {
         client: client(at),
         request: request("n6", Some(devices)),

@@ -17,4 +17,5 @@ mod requests;
 mod reservations;
 mod returns;
 mod saved_state;
+mod suspensions;
 mod worlds;

@@ -1,5 +1,6 @@
 //! A device's address range and the memory mapped there.
 
+mod host_room;
 mod saved;
 
 use super::allocations::Allocations;

@@ -167,10 +167,11 @@ impl Stream {
     /// Returns an error if the device or stream has failed, or was shut down, so that its memory is about to be freed.
     pub(crate) fn lock_to_put(&self) -> Result<MutexGuard<'_, StreamProgress>> {
         loop {
-            if let Some(state) = self.lock_unless_held()? {
-                return Ok(state);
+            match self.lock_unless_held() {
+                Ok(None) => self.shared.await_work(),
+                Ok(Some(state)) => return Ok(state),
+                Err(error) => return Err(error),
             }
-            self.shared.await_work();
         }
     }
 

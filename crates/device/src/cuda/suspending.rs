@@ -63,7 +63,7 @@ impl Shared {
             return Ok(());
         }
         let _current = self.context.enter().map_err(|error| SuspendRefusal::Failed(error.code))?;
-        self.numa.visit(|| self.memory.save())
+        self.memory.save(&self.numa)
     }
 
     /// Brings the memory back to its addresses.

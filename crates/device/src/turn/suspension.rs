@@ -1,6 +1,7 @@
 //! Suspends the work of a process on its devices: all of them, or none.
 
 use super::keeper::{GatedDevice, TurnKeeper};
+use crate::own_cgroup;
 use accord_types::SuspendRefusal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,8 +27,10 @@ fn hold(devices: &[&dyn GatedDevice], room: u64) -> Result<u64, SuspendRefusal> 
     devices.iter().try_for_each(|device| device.hold_work())?;
     let until = Instant::now() + SETTLE_TIMEOUT;
     let needed = devices.iter().try_fold(0u64, |sum, device| Ok(sum.saturating_add(device.settle(until)?)))?;
-    if needed > room {
-        return Err(SuspendRefusal::HostMemory { needed, left: room });
+    // The memory counts for the process's group.
+    let left = room.min(own_cgroup::memory_left());
+    if needed > left {
+        return Err(SuspendRefusal::HostMemory { needed, left });
     }
     for (at, device) in devices.iter().enumerate() {
         if let Err(error) = device.save() {

@@ -72,6 +72,8 @@ enum Timer {
     Keep(JobId),
     /// A reserved start counts as missed.
     Promise(JobId),
+    /// Agents should have answered the order to suspend a job, or to resume it.
+    Suspension(JobId),
 }
 
 /// A drain.

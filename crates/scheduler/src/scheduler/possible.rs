@@ -159,7 +159,12 @@ impl Scheduler {
             match timer {
                 Timer::Settle(_) => true,
                 Timer::Lease(job) | Timer::Warn(job) => self.is_renewed(job),
-                Timer::Window(_) | Timer::Drain(_) | Timer::Wait(_) | Timer::Keep(_) | Timer::Promise(_) => false,
+                Timer::Window(_)
+                | Timer::Drain(_)
+                | Timer::Wait(_)
+                | Timer::Keep(_)
+                | Timer::Promise(_)
+                | Timer::Suspension(_) => false,
             }
         })
     }

@@ -330,6 +330,10 @@ impl Scheduler {
         };
         if job.phase == Phase::Running {
             self.accounts.count(job.account, 1, 0);
+            if let Some(suspension) = &mut job.suspension {
+                suspension.answer_by = self.now.plus(super::suspending::ANSWER_MS);
+                self.timers.insert((suspension.answer_by, Timer::Suspension(job.id)));
+            }
             if job.suspension.is_none() {
                 self.timers.insert((job.ends, Timer::Lease(job.id)));
             }

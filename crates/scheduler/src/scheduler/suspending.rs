@@ -12,6 +12,9 @@ use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Longest wait for the answers of all agents to an order. Each copies gigabytes.
+pub(super) const ANSWER_MS: u64 = 300_000;
+
 impl Scheduler {
     /// Begins to suspend a running job. Its time limit stands still from now on.
     pub(super) fn suspend(&mut self, id: JobId, by: String, reason: String, effects: &mut Vec<Effect>) {
@@ -20,14 +23,8 @@ impl Scheduler {
         let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         effects.push(Effect::Audit(format!("{by} suspends job {id} of user {:?}{because}", job.user)));
         let left_ms = job.ends.since(self.now);
-        let suspension = Suspension {
-            stage: SuspensionStage::Suspending,
-            awaited: BTreeSet::new(),
-            left_ms,
-            since: self.now,
-            by,
-            reason,
-        };
+        let (stage, awaited, answer_by) = (SuspensionStage::Suspending, BTreeSet::new(), Millis::NEVER);
+        let suspension = Suspension { stage, awaited, answer_by, left_ms, since: self.now, by, reason };
         self.timers.remove(&(job.ends, Timer::Lease(id)));
         self.timers.remove(&(job.warned, Timer::Warn(id)));
         if let Some(job) = self.jobs.get_mut(&id) {
@@ -76,10 +73,8 @@ impl Scheduler {
     /// Handles an agent's answer to [`Effect::Resume`].
     pub(super) fn resumed(&mut self, id: JobId, node: NodeId, outcome: Result<(), String>, effects: &mut Vec<Effect>) {
         match (self.stage_of(id), outcome) {
-            (Some(SuspensionStage::Resuming | SuspensionStage::Undoing), Ok(())) => {
-                if self.has_answered(id, node) {
-                    self.go_on(id, effects);
-                }
+            (Some(SuspensionStage::Resuming | SuspensionStage::Undoing), Ok(())) if self.has_answered(id, node) => {
+                self.go_on(id, effects);
             }
             (Some(SuspensionStage::Resuming), Err(why)) => {
                 let why = self.on_node(node, &why);
@@ -146,6 +141,20 @@ impl Scheduler {
         }
     }
 
+    /// Gives up on agents that do not answer in time. One that resumes a job may wait for device memory.
+    pub(super) fn suspension_is_due(&mut self, id: JobId, effects: &mut Vec<Effect>) {
+        let suspension = self.jobs.get(&id).and_then(|job| job.suspension.as_ref());
+        let Some(late) = suspension.filter(|suspension| suspension.answer_by <= self.now) else { return };
+        let node = late.awaited.first().copied();
+        match (late.stage, node) {
+            (SuspensionStage::Suspending, Some(node)) => {
+                self.undo(id, self.on_node(node, "its agent does not answer"), effects);
+            }
+            (SuspensionStage::Undoing, _) => self.go_on(id, effects),
+            _ => {}
+        }
+    }
+
     /// Ends the suspension of a job that ends.
     pub(super) fn end_suspension(&mut self, id: JobId) {
         if self.resuming.remove(&id) {
@@ -203,10 +212,12 @@ impl Scheduler {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let held = job.grants.iter().filter(|grant| grant.hold == Hold::Held);
         let nodes: BTreeSet<NodeId> = held.map(|grant| grant.device.node).collect();
+        let answer_by = self.now.plus(ANSWER_MS);
         if let Some(suspension) = &mut job.suspension {
-            suspension.stage = stage;
+            (suspension.stage, suspension.answer_by) = (stage, answer_by);
             suspension.awaited.clone_from(&nodes);
         }
+        self.timers.insert((answer_by, Timer::Suspension(id)));
         effects.extend(nodes.into_iter().map(|node| match stage {
             SuspensionStage::Suspending => Effect::Suspend { job: id, node },
             _ => Effect::Resume { job: id, node },

@@ -27,6 +27,7 @@ impl Scheduler {
                 Timer::Wait(job) => self.withdraw(job, EndCause::WaitOver, effects),
                 Timer::Keep(job) => self.withdraw(job, EndCause::Abandoned, effects),
                 Timer::Promise(job) => self.reserved_start_is_due(job, effects),
+                Timer::Suspension(job) => self.suspension_is_due(job, effects),
             }
         }
     }

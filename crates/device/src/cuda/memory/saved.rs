@@ -1,14 +1,14 @@
 //! A device's memory while it is in host memory.
 
+use super::host_room::{self, HostRoom};
 use super::{Memory, Piece};
-use crate::cuda::context::Context;
 use crate::cuda::driver::{Driver, DriverError};
+use crate::cuda::numa::NumaAffinity;
 use accord_types::SuspendRefusal;
 use cudarc::driver::sys::{CUstream, CUstream_flags};
 use std::collections::BTreeMap;
-use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 /// The longest wait for device memory that others are about to free.
@@ -22,33 +22,6 @@ pub(super) type SavedPieces = BTreeMap<u64, SavedPiece>;
 pub(super) struct SavedPiece {
     piece: Piece,
     room: HostRoom,
-}
-
-/// Page-locked host memory.
-struct HostRoom {
-    context: Arc<Context>,
-    start: *mut c_void,
-}
-
-// SAFETY: the driver's memory may be used and freed by any thread.
-unsafe impl Send for HostRoom {}
-
-impl HostRoom {
-    /// The context is current.
-    fn new(context: &Arc<Context>, len: u64) -> Result<Self, DriverError> {
-        let mut start = null_mut();
-        // SAFETY: `start` is valid for writing.
-        unsafe { context.driver.cuMemHostAlloc(&raw mut start, len as usize, 0) }?;
-        Ok(Self { context: Arc::clone(context), start })
-    }
-}
-
-impl Drop for HostRoom {
-    fn drop(&mut self) {
-        let Ok(_current) = self.context.enter() else { return };
-        // SAFETY: no copy uses the memory any more.
-        let _ = unsafe { self.context.driver.cuMemFreeHost(self.start) };
-    }
 }
 
 /// A stream for the copies. The context is current as long as it lives.
@@ -100,24 +73,28 @@ impl Memory {
     ///
     /// # Errors
     /// Returns the reason if that is impossible. The memory is as before then.
-    pub(crate) fn save(&self) -> Result<(), SuspendRefusal> {
+    pub(crate) fn save(&self, numa: &NumaAffinity) -> Result<(), SuspendRefusal> {
         let failed = |error: DriverError| SuspendRefusal::Failed(error.code);
         let driver = self.context.driver;
         let mut state = self.lock();
         let needed = state.pieces.values().map(|piece| piece.len).sum();
         let mut rooms = BTreeMap::new();
         let stream = CopyStream::new(driver).map_err(failed)?;
-        for (&start, piece) in &state.pieces {
-            let room = HostRoom::new(&self.context, piece.len).map_err(|error| match error.code {
+        let pieces: Vec<(u64, u64)> = state.pieces.iter().map(|(start, piece)| (*start, piece.len)).collect();
+        for (at, room) in host_room::rooms(&self.context, numa, pieces.iter().map(|(_, len)| *len).collect()) {
+            // Copies that have begun end before their rooms are freed, because the stream is dropped first.
+            let room = room.map_err(|error| match error.code {
                 DriverError::OUT_OF_MEMORY => SuspendRefusal::HostMemory { needed, left: 0 },
                 code => SuspendRefusal::Failed(code),
-            });
-            // Copies that have begun end before their rooms are freed, because the stream is dropped first.
-            let room = room?;
+            })?;
+            let (start, len) = pieces[at];
             // SAFETY: both ranges have this length, and stay until the stream is empty.
-            let copied = unsafe { driver.cuMemcpyDtoHAsync_v2(room.start, start, piece.len as usize, stream.raw) };
+            let copied = unsafe { driver.cuMemcpyDtoHAsync_v2(room.start(), start, len as usize, stream.raw) };
             rooms.insert(start, room);
             copied.map_err(failed)?;
+        }
+        if rooms.len() < pieces.len() {
+            return Err(SuspendRefusal::Failed(0));
         }
         stream.wait().map_err(failed)?;
         for (start, piece) in std::mem::take(&mut state.pieces) {
@@ -154,7 +131,7 @@ impl Memory {
                 };
                 mapped.push((start, made?));
                 // SAFETY: both ranges have this length, and stay until the stream is empty.
-                unsafe { driver.cuMemcpyHtoDAsync_v2(start, room.start, piece.len as usize, stream.raw) }?;
+                unsafe { driver.cuMemcpyHtoDAsync_v2(start, room.start(), piece.len as usize, stream.raw) }?;
             }
             stream.wait()
         });
@@ -172,11 +149,15 @@ impl Memory {
                 code => SuspendRefusal::Failed(code),
             });
         }
+        let mut rooms = Vec::new();
         for (start, handle) in mapped {
-            if let Some(saved) = state.saved.remove(&start) {
-                state.pieces.insert(start, Piece { handle, ..saved.piece });
+            if let Some(SavedPiece { piece, room }) = state.saved.remove(&start) {
+                state.pieces.insert(start, Piece { handle, ..piece });
+                rooms.push(room);
             }
         }
+        drop(state);
+        host_room::free(rooms);
         Ok(())
     }
 }
