@@ -52,6 +52,11 @@ pub(crate) fn number(unit: Unit<'_>, entry: &Entry, name: gimli::DwAt) -> Option
     attribute(unit, entry, name)?.udata_value()
 }
 
+/// Returns the constant of an attribute that may be negative. Forms of a fixed size have no sign: GCC writes the bound 199 as one byte.
+pub(crate) fn constant(value: &AttributeValue<R>) -> Option<i64> {
+    value.udata_value().map(u64::cast_signed).or_else(|| value.sdata_value())
+}
+
 /// Returns the file and line of an entry's declaration.
 pub(crate) fn declared(unit: Unit<'_>, entry: &Entry) -> (Option<String>, Option<u32>) {
     let line = number(unit, entry, gimli::DW_AT_decl_line).and_then(|line| u32::try_from(line).ok());

@@ -1,6 +1,6 @@
 //! The elements of an array by its declared type: their scalars, and their indices in the source.
 
-use crate::entry::{Unit, in_unit, name, number, plain_size, type_of};
+use crate::entry::{Unit, constant, in_unit, name, number, plain_size, type_of};
 use crate::location::Scope;
 use crate::types;
 use gimli::{AttributeValue, UnitOffset};
@@ -198,7 +198,7 @@ fn count(unit: Unit<'_>, at: UnitOffset) -> Option<u64> {
         if entry.tag() != gimli::DW_TAG_subrange_type {
             continue;
         }
-        let constant = |name| entry.attr_value(name).and_then(|value| value.sdata_value());
+        let constant = |name| entry.attr_value(name).and_then(|value| constant(&value));
         let low = constant(gimli::DW_AT_lower_bound).unwrap_or_else(|| i64::from(types::is_fortran(unit)));
         let here = match (constant(gimli::DW_AT_upper_bound), constant(gimli::DW_AT_count)) {
             (Some(high), _) => high.checked_sub(low)?.checked_add(1)?,

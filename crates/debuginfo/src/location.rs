@@ -1,7 +1,7 @@
 //! Evaluates location expressions of variables, for a known frame.
 
 use crate::Memory;
-use crate::entry::{Entry, R, Unit, plain_size, type_of};
+use crate::entry::{Entry, R, Unit, constant, plain_size, type_of};
 use gimli::{AttributeValue, EvaluationResult, Expression, Location, Value};
 
 /// Most operations of one expression that are executed.
@@ -134,7 +134,7 @@ impl<'a> Scope<'a> {
 
     /// A number that may be constant, computed, or the value of another variable.
     pub(crate) fn bound(&self, value: AttributeValue<R>) -> Option<i64> {
-        if let Some(constant) = value.sdata_value() {
+        if let Some(constant) = constant(&value) {
             return Some(constant);
         }
         if let AttributeValue::Exprloc(expression) = value {

@@ -15,8 +15,9 @@ double first(int i)
 }
 double second(void) { return inner[0] + mesh.cells[0]; }
 struct flags { unsigned a : 3, b : 7; int c; } flags;
-static struct { int n; double x[3]; } boxed;
-int third(void) { return boxed.n; }
+static struct { int n; double x[200]; } boxed;
+static short many[40000];
+int third(void) { return boxed.n + many[0]; }
 ";
 
 /// Memory that contains one pointer.
@@ -132,8 +133,20 @@ fn arrays_in_a_structure_without_a_name_have_the_elements_types() {
     let layout = variable.layout.unwrap();
     let fields: Vec<_> = layout.fields.iter().map(|field| (field.offset, field.scalar, field.path.as_str())).collect();
     let (int, double) = (Scalar::Integer(4), Scalar::Float(8));
-    assert_eq!(fields, [(0, int, ".n"), (8, double, ".x[0]"), (16, double, ".x[1]"), (24, double, ".x[2]")]);
-    assert_eq!((variable.name.as_str(), layout.bytes, layout.before()), ("boxed", 32, 8));
+    assert_eq!((fields.len(), &fields[..2]), (201, &[(0, int, ".n"), (8, double, ".x[0]")][..]));
+    assert_eq!(fields[200], (8 + 199 * 8, double, ".x[199]"));
+    assert_eq!((variable.name.as_str(), layout.bytes, layout.before()), ("boxed", 1_608, 8));
+}
+
+/// The compiler writes their last index as one or two bytes, whose first bit is no sign.
+#[test]
+fn arrays_of_any_length_are_found_at_their_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(object) = compile(folder.path(), &["-g"]) else { return };
+    let info = ObjectInfo::open(&object).unwrap();
+    let last = offset(&object, "many") + 39_999 * 2;
+    let variable = info.global(0, &(last..last + 2), &ProcessMemory::open()).unwrap();
+    assert_eq!((variable.name.as_str(), variable.layout.unwrap().index(0)), ("many", "[39999]".to_owned()));
 }
 
 #[test]
