@@ -27,7 +27,7 @@ struct Keepers {
     has_ended: bool,
 }
 
-/// What a lane leaves at its end.
+/// The keepers of a lane that has ended.
 pub struct EndedTurns {
     /// Ordinals and keepers of the devices that were joined.
     pub keepers: Vec<(u32, Arc<TurnKeeper>)>,
@@ -88,23 +88,19 @@ impl TurnLane {
         EndedTurns { keepers, gave_turns }
     }
 
-    fn send(&self, request: TurnRequest) {
-        // The reader finds the end of the lane, too.
-        let _ = self.channel.send_request(request);
-    }
-}
-
-impl TurnAgent for TurnLane {
-    fn join(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
+    /// Joins as [`TurnAgent::join`]. Returns `false` if the lane had ended before, so that the keeper is not among
+    /// [`EndedTurns::keepers`].
+    pub fn try_join(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) -> bool {
         let _one = self.membership.take();
         if keeper.has_ended() {
             // The device may have started anew, and its next keeper joined.
-            return;
+            return true;
         }
         let mut keepers = self.keepers.lock();
         if keepers.has_ended {
             drop(keepers);
-            return keeper.release();
+            keeper.release();
+            return false;
         }
         keepers.joins += 1;
         let number = keepers.joins;
@@ -113,6 +109,18 @@ impl TurnAgent for TurnLane {
         self.send(TurnRequest::Join { ordinal, number });
         // After the message, as the agent ignores wishes of a process that has not joined.
         keeper.hold_back();
+        true
+    }
+
+    fn send(&self, request: TurnRequest) {
+        // The reader finds the end of the lane, too.
+        let _ = self.channel.send_request(request);
+    }
+}
+
+impl TurnAgent for TurnLane {
+    fn join(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
+        self.try_join(ordinal, keeper);
     }
 
     fn wants(&self, ordinal: u32) {

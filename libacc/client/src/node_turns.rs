@@ -23,7 +23,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long a program looks for an agent that is back. Afterwards its regions run at any time until a device starts.
 const RETURN_MAX: Duration = Duration::from_secs(60 * 60);
 /// Pause after a lane that the agent has closed without a turn.
-const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 
 /// The program's turns on its node's devices.
 pub(crate) struct NodeTurns {
@@ -81,13 +81,16 @@ fn join_again(turns: &Weak<NodeTurns>, ended: EndedTurns) {
     let EndedTurns { mut keepers, gave_turns } = ended;
     let mut backoff = turns.upgrade().map(|turns| Backoff::new(RETURN_MAX, turns.session.0));
     let mut pause = if gave_turns { Duration::ZERO } else { REFUSED_PAUSE };
-    loop {
+    while !keepers.is_empty() {
         std::thread::sleep(pause);
         // Devices that have stopped are not joined again.
         keepers.retain(|(_, keeper)| !keeper.has_ended());
-        let Some(turns) = turns.upgrade().filter(|_| !keepers.is_empty()) else { return };
+        let Some(turns) = turns.upgrade() else { return };
         if let Some(lane) = turns.lane() {
-            return keepers.into_iter().for_each(|(ordinal, keeper)| lane.join(ordinal, &keeper));
+            // The agent may have closed the lane again, as it does not know the session's job yet.
+            keepers.retain(|(ordinal, keeper)| !lane.try_join(*ordinal, keeper));
+            pause = REFUSED_PAUSE;
+            continue;
         }
         let Some(next) = backoff.as_mut().and_then(|backoff| backoff.pause(begun.elapsed())) else { return };
         pause = next;
