@@ -70,15 +70,16 @@ impl TurnLane {
         self.keepers.lock().has_ended
     }
 
-    /// Joins the devices of a lane that has ended. Their work stays suspended if it was.
-    pub fn join_again(&self, ended: EndedTurns) {
+    /// Joins the devices of a lane that has ended. Their work stays suspended if it was. Those are left in `ended` that did not
+    /// join, because this lane has ended, too.
+    pub fn join_again(&self, ended: &mut EndedTurns) {
         let _one = self.membership.take();
         if ended.suspended.is_some() {
             // Devices that have joined since have no memory yet, and nothing to refuse.
             let _ = suspend(&self.keepers(), u64::MAX);
         }
-        ended.keepers.iter().for_each(|(ordinal, keeper)| self.add(*ordinal, keeper));
-        if let Some(bytes) = ended.suspended {
+        ended.keepers.retain(|(ordinal, keeper)| !self.add(*ordinal, keeper));
+        if let Some(bytes) = ended.suspended.filter(|_| ended.keepers.is_empty()) {
             self.keepers.lock().suspended = Some(bytes);
             self.send(TurnRequest::Suspended { bytes });
         }
@@ -162,16 +163,18 @@ impl TurnLane {
         self.keepers.lock().by_ordinal.values().map(|joined| joined.keeper.clone()).collect()
     }
 
-    /// Adds a keeper, while the caller holds `membership`.
-    fn add(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
+    /// Adds a keeper, while the caller holds `membership`. Returns `false` if the lane had ended before, so that the keeper is
+    /// not among [`EndedTurns::keepers`].
+    fn add(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) -> bool {
         if keeper.has_ended() {
             // The device may have started anew, and its next keeper joined.
-            return;
+            return true;
         }
         let mut keepers = self.keepers.lock();
         if keepers.has_ended {
             drop(keepers);
-            return keeper.release();
+            keeper.release();
+            return false;
         }
         keepers.joins += 1;
         let number = keepers.joins;
@@ -185,6 +188,7 @@ impl TurnLane {
         self.send(TurnRequest::Join { ordinal, number });
         // After the message, as the agent ignores wishes of a process that has not joined.
         keeper.hold_back();
+        true
     }
 
     fn send(&self, request: TurnRequest) {

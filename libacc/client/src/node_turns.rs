@@ -24,7 +24,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long a program looks for an agent that is back. Afterwards its regions run at any time until a device starts.
 const RETURN_MAX: Duration = Duration::from_secs(60 * 60);
 /// Pause after a lane that the agent has closed without a turn.
-const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 /// Pause between attempts while the work is suspended, which only an agent ends.
 const SUSPENDED_PAUSE: Duration = Duration::from_secs(1);
 
@@ -98,13 +98,16 @@ fn join_again(turns: &Weak<NodeTurns>, mut ended: EndedTurns) {
         (None, true) => Duration::ZERO,
         (None, false) => REFUSED_PAUSE,
     };
-    loop {
+    while !ended.keepers.is_empty() {
         std::thread::sleep(pause);
         // Devices that have stopped are not joined again.
         ended.keepers.retain(|(_, keeper)| !keeper.has_ended());
-        let Some(turns) = turns.upgrade().filter(|_| !ended.keepers.is_empty()) else { return };
+        let Some(turns) = turns.upgrade() else { return };
         if let Some(lane) = turns.lane() {
-            return lane.join_again(ended);
+            // The agent may have closed the lane again, as it does not know the session's job yet.
+            lane.join_again(&mut ended);
+            pause = REFUSED_PAUSE;
+            continue;
         }
         if ended.suspended.is_some() {
             continue;

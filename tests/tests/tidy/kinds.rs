@@ -11,7 +11,6 @@ const MAY: &[(&str, &str)] = &[
     ("cli/src/cluster.rs", "shows them"),
     ("cli/src/command/info.rs", "shows them"),
     ("benches/src/askers/", "makes devices up"),
-    ("benches/src/fake_agents.rs", "makes devices up"),
     ("benches/src/journal.rs", "makes devices up"),
     ("crates/sim/", "makes devices up"),
     ("fuzz/", "makes devices up"),

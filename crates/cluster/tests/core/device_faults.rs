@@ -561,8 +561,8 @@ fn a_failed_script_puts_a_job_s_devices_of_the_node_into_quarantine_until_an_adm
     let quarantined: Vec<u32> = (0..3).filter(|ordinal| bench.quarantine(*ordinal).is_some()).collect();
     assert_eq!(quarantined, held);
     let quarantine = bench.quarantine(held[0]).unwrap();
-    assert_eq!(quarantine.reason, "the epilog of job 1 has failed: exit status: 4");
-    assert_eq!(quarantine.by.as_deref(), Some("the site's epilog"));
-    assert_eq!(bench.tests_within(HOUR), [], "a test of the device says nothing of the epilog");
+    assert_eq!(quarantine.reason, "the prolog of job 1 has failed: exit status: 4");
+    assert_eq!(quarantine.by.as_deref(), Some("the site's prolog"));
+    assert_eq!(bench.tests_within(HOUR), [], "a test of the device says nothing of the prolog");
     assert!(bench.quarantine(held[0]).is_some());
 }
