@@ -48,6 +48,15 @@ struct Joined {
     keeper: Arc<TurnKeeper>,
 }
 
+/// The outcome of a keeper's join.
+enum Insertion {
+    /// The join's number.
+    Joined(u64),
+    DeviceEnded,
+    /// The keeper is not among [`EndedTurns::keepers`].
+    LaneEnded,
+}
+
 impl TurnLane {
     /// Starts the thread that reads the lane. It calls `on_end` at the lane's end.
     ///
@@ -74,13 +83,21 @@ impl TurnLane {
     /// join, because this lane has ended, too.
     pub fn join_again(&self, ended: &mut EndedTurns) {
         let _one = self.membership.take();
-        if ended.suspended.is_some() {
+        if let Some(bytes) = ended.suspended
+            && self.keepers.lock().suspended.replace(bytes).is_none()
+        {
             // Devices that have joined since have no memory yet, and nothing to refuse.
             let _ = suspend(&self.keepers(), u64::MAX);
         }
-        ended.keepers.retain(|(ordinal, keeper)| !self.add(*ordinal, keeper));
-        if let Some(bytes) = ended.suspended.filter(|_| ended.keepers.is_empty()) {
-            self.keepers.lock().suspended = Some(bytes);
+        ended.keepers.retain(|(ordinal, keeper)| match self.insert(*ordinal, keeper) {
+            Insertion::Joined(number) => {
+                self.announce(*ordinal, number, keeper);
+                false
+            }
+            Insertion::DeviceEnded => false,
+            Insertion::LaneEnded => true,
+        });
+        if let Some(bytes) = ended.suspended {
             self.send(TurnRequest::Suspended { bytes });
         }
     }
@@ -163,32 +180,29 @@ impl TurnLane {
         self.keepers.lock().by_ordinal.values().map(|joined| joined.keeper.clone()).collect()
     }
 
-    /// Adds a keeper, while the caller holds `membership`. Returns `false` if the lane had ended before, so that the keeper is
-    /// not among [`EndedTurns::keepers`].
-    fn add(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) -> bool {
+    /// Inserts a keeper, while the caller holds `membership`.
+    fn insert(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) -> Insertion {
         if keeper.has_ended() {
             // The device may have started anew, and its next keeper joined.
-            return true;
+            return Insertion::DeviceEnded;
         }
         let mut keepers = self.keepers.lock();
         if keepers.has_ended {
             drop(keepers);
             keeper.release();
-            return false;
+            return Insertion::LaneEnded;
         }
         keepers.joins += 1;
         let number = keepers.joins;
         keepers.by_ordinal.insert(ordinal, Joined { number, keeper: keeper.clone() });
-        let is_suspended = keepers.suspended.is_some();
-        drop(keepers);
-        if is_suspended {
-            // A device without memory has nothing to refuse.
-            let _ = suspend(std::slice::from_ref(keeper), u64::MAX);
-        }
+        Insertion::Joined(number)
+    }
+
+    /// Reports an inserted keeper to the agent.
+    fn announce(&self, ordinal: u32, number: u64, keeper: &TurnKeeper) {
         self.send(TurnRequest::Join { ordinal, number });
         // After the message, as the agent ignores wishes of a process that has not joined.
         keeper.hold_back();
-        true
     }
 
     fn send(&self, request: TurnRequest) {
@@ -200,7 +214,12 @@ impl TurnLane {
 impl TurnAgent for TurnLane {
     fn join(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
         let _one = self.membership.take();
-        self.add(ordinal, keeper);
+        let Insertion::Joined(number) = self.insert(ordinal, keeper) else { return };
+        if self.keepers.lock().suspended.is_some() {
+            // A device without memory has nothing to refuse.
+            let _ = suspend(std::slice::from_ref(keeper), u64::MAX);
+        }
+        self.announce(ordinal, number, keeper);
     }
 
     fn wants(&self, ordinal: u32) {
