@@ -83,11 +83,12 @@ impl TurnLane {
     /// join, because this lane has ended, too.
     pub fn join_again(&self, ended: &mut EndedTurns) {
         let _one = self.membership.take();
-        if let Some(bytes) = ended.suspended
-            && self.keepers.lock().suspended.replace(bytes).is_none()
-        {
-            // Devices that have joined since have no memory yet, and nothing to refuse.
-            let _ = suspend(&self.keepers(), u64::MAX);
+        if let Some(bytes) = ended.suspended {
+            let earlier = self.keepers.lock().suspended.replace(bytes);
+            if earlier.is_none() {
+                // Devices that have joined since have no memory yet, and nothing to refuse.
+                let _ = suspend(&self.keepers(), u64::MAX);
+            }
         }
         ended.keepers.retain(|(ordinal, keeper)| match self.insert(*ordinal, keeper) {
             Insertion::Joined(number) => {
@@ -149,7 +150,8 @@ impl TurnLane {
 
     fn suspend(&self, room: u64) {
         let _one = self.suspension.take();
-        if let Some(bytes) = self.keepers.lock().suspended {
+        let earlier = self.keepers.lock().suspended;
+        if let Some(bytes) = earlier {
             return self.send(TurnRequest::Suspended { bytes });
         }
         // No device joins meanwhile.
@@ -215,7 +217,8 @@ impl TurnAgent for TurnLane {
     fn join(&self, ordinal: u32, keeper: &Arc<TurnKeeper>) {
         let _one = self.membership.take();
         let Insertion::Joined(number) = self.insert(ordinal, keeper) else { return };
-        if self.keepers.lock().suspended.is_some() {
+        let is_suspended = self.keepers.lock().suspended.is_some();
+        if is_suspended {
             // A device without memory has nothing to refuse.
             let _ = suspend(std::slice::from_ref(keeper), u64::MAX);
         }
