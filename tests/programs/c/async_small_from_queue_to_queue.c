@@ -2,7 +2,7 @@
 // that copies it out only, and whether its bytes have reached the program already or not.
 #include "check.h"
 
-enum { N = 8, ROUNDS = 1500 };
+enum { N = 8, ROUNDS = 450 };
 static int a[N];
 
 static void copied_out(void)

@@ -3,7 +3,7 @@
 program main
   use check
   implicit none
-  integer, parameter :: n = 4, rounds = 1500
+  integer, parameter :: n = 4, rounds = 450
   real(8) :: a(n)
   complex(8) :: z
   integer :: round, i

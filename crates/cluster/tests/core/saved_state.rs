@@ -470,9 +470,10 @@ fn records_make_the_whole_state_and_a_coordinator_goes_on_from_them() {
         compared += world.compared;
         busy_ms += world.usage().iter().map(|line| line.row.activity.busy_ms).sum::<u64>();
     }
-    assert!(busy_ms > 10_000 * seeds, "{busy_ms} ms of use were counted");
+    assert!(busy_ms > accord_test_tier::pick(1_000, 10_000) * seeds, "{busy_ms} ms of use were counted");
     assert!(compared > 2 * seeds, "{compared} restarts were compared");
-    assert!(started > 25 * seeds, "{started} jobs have started");
+    // A few seeds differ from the mean.
+    assert!(started > accord_test_tier::pick(10, 25) * seeds, "{started} jobs have started");
 }
 
 /// Returns the answer to an agent that knows a coordinator of this epoch.

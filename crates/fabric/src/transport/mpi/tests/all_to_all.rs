@@ -463,7 +463,8 @@ fn copy_all(seed: u64) {
     assert_eq!(done, 2 * copies, "seed {seed}: something stands still");
     assert!(world.agents.iter().all(|agent| (agent.transfers.pushes(), agent.transfers.expects()) == (0, 0)));
     let posts: usize = world.agents.iter().map(|agent| agent.posts).sum();
-    let most = pick(copies / 2, copies / 4);
+    // With fewer agents the bound on posted receives leaves more of the large copies one.
+    let most = pick(copies, copies / 4);
     assert!(copies / 16 < posts && posts < most, "{posts} of {copies} copies had a posted receive");
     assert!(world.agents.iter().all(|agent| agent.posted.is_empty()));
     assert!(world.most_sent_bytes <= agents() as usize * SENDS_MAX * (128 << 10));
