@@ -31,6 +31,7 @@ mod session_logs;
 mod shared_stream;
 mod state_writer;
 mod tenants;
+mod to_program;
 mod token_review;
 mod unauthenticated;
 mod viewer;
@@ -45,6 +46,7 @@ pub use local_listener::listen_here;
 pub use page::{AnonymousAccess, PageListener, page_url};
 pub use referral::leads;
 pub use state_writer::StateWriter;
+pub use to_program::ToProgram;
 pub use token_review::reviewed;
 pub use witness::Attestation;
 
