@@ -4,7 +4,7 @@
 use super::text;
 use crate::scheduler::{Random, class, request, shape};
 use accord_cluster::{ClientId, Input, Limits, LinkId, NewReservation, Registration, ReservedTarget};
-use accord_coordinator::service::{Driver, DriverSettings};
+use accord_coordinator::service::{Driver, DriverSettings, ToProgram};
 use accord_fabric::frame::session::Message;
 use accord_fabric::new_session_key;
 use accord_proto::v1;
@@ -56,7 +56,7 @@ pub(crate) struct EventTimes {
 /// An event of a connection.
 enum Event {
     /// A command requests a job.
-    Ask { outbox: mpsc::Sender<Message>, request: Box<SessionRequest>, key: SessionKey, user: String },
+    Ask { outbox: mpsc::Sender<ToProgram>, request: Box<SessionRequest>, key: SessionKey, user: String },
     /// A command's connection ends, which ends the job.
     End(ClientId),
     /// An agent confirms that a job has released its devices.
@@ -354,9 +354,9 @@ async fn receive_agent(
     }
 }
 
-async fn receive_command(number: u64, mut messages: mpsc::Receiver<Message>, to: Sender<Note>) {
+async fn receive_command(number: u64, mut messages: mpsc::Receiver<ToProgram>, to: Sender<Note>) {
     while let Some(message) = messages.recv().await {
-        let note = match message {
+        let note = match message.message() {
             Message::Queued(_) => Note::Waits(number),
             Message::Held(job) => Note::Runs(number, job.devices),
             Message::Refused(_) | Message::Ended(_) => Note::Over(number),

@@ -4,9 +4,10 @@
 use super::journal::Journal;
 use super::log_questions::LogQuestions;
 use super::outbound;
+use super::to_program::ToProgram;
 use crate::metrics::Metrics;
 use accord_cluster::{
-    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, PathOrder, Snapshot, left_out,
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, PathOrder, Snapshot,
 };
 use accord_fabric::frame::session::Message;
 use accord_fabric::new_session_key;
@@ -106,7 +107,7 @@ pub struct Driver {
 struct ClusterAndPeers {
     cluster: Cluster,
     agents: HashMap<LinkId, AgentSender>,
-    clients: HashMap<ClientId, mpsc::Sender<Message>>,
+    clients: HashMap<ClientId, mpsc::Sender<ToProgram>>,
     connections: u64,
     log_questions: LogQuestions,
     /// Effects that wait for no decision to be durable.
@@ -177,7 +178,7 @@ impl Driver {
     }
 
     /// Registers a new connection of a program.
-    pub fn add_client(&self, outbox: mpsc::Sender<Message>) -> ClientId {
+    pub fn add_client(&self, outbox: mpsc::Sender<ToProgram>) -> ClientId {
         let mut state = self.lock();
         state.connections += 1;
         let client = ClientId(state.connections);
@@ -519,13 +520,13 @@ impl ClusterAndPeers {
         let Some(outbox) = self.clients.get(&client) else { return };
         let message = match push {
             ClientPush::Granted(session) => {
-                let Some((lease, rest)) = self.cluster.lease_and_rest(session) else { return };
-                let warning = (rest > 0).then(|| Message::Warning(left_out(lease.devices.len(), rest)));
-                if outbox.try_send(Message::Granted(lease)).is_err() {
+                let Some(draft) = self.cluster.lease_draft(session) else { return };
+                let warning = draft.warning();
+                if outbox.try_send(ToProgram::Granted(draft)).is_err() {
                     return;
                 }
                 match warning {
-                    Some(warning) => warning,
+                    Some(warning) => Message::Warning(warning),
                     None => return,
                 }
             }
@@ -541,7 +542,7 @@ impl ClusterAndPeers {
             ClientPush::Ended(text) => Message::Ended(text),
         };
         // A program whose connection has just ended needs no message.
-        if let Err(mpsc::error::TrySendError::Full(_)) = outbox.try_send(message) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = outbox.try_send(ToProgram::Message(message)) {
             tracing::warn!("the program of {client:?} does not read its messages; one was dropped");
         }
     }

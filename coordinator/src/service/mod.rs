@@ -32,6 +32,7 @@ mod shared_stream;
 mod state_writer;
 mod suspensions;
 mod tenants;
+mod to_program;
 mod token_review;
 mod unauthenticated;
 mod viewer;
@@ -47,6 +48,7 @@ pub use page::{AnonymousAccess, PageListener, page_url};
 pub use referral::leads;
 pub use registry::registration;
 pub use state_writer::StateWriter;
+pub use to_program::ToProgram;
 pub use token_review::reviewed;
 pub use witness::Attestation;
 

@@ -5,6 +5,7 @@ use super::driver::{CLIENT_OUTBOX_MAX, Driver};
 use super::groups::Groups;
 use super::report_pace::ReportRateLimit;
 use super::shared_stream::SharedStream;
+use super::to_program::ToProgram;
 use accord_cluster::Input;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
 use accord_fabric::new_session_key;
@@ -67,7 +68,7 @@ impl SessionEndpoint {
         let user = match user {
             Ok(user) => user,
             Err(error) => {
-                let _ = outbox.try_send(Message::Refused(error.clone()));
+                let _ = outbox.try_send(ToProgram::Message(Message::Refused(error.clone())));
                 speak(writer, messages).await?;
                 return Err(error);
             }
@@ -81,7 +82,7 @@ impl SessionEndpoint {
         if let Some(why) = self.driver.state_failure().filter(|_| asks) {
             let (cause, remedy) = why.split_once("; ").unwrap_or((&why, "ask an administrator"));
             let error = refused(&format!("the coordinator can't keep a request: {cause}")).remedy(remedy.to_owned());
-            let _ = outbox.try_send(Message::Refused(error.clone()));
+            let _ = outbox.try_send(ToProgram::Message(Message::Refused(error.clone())));
             speak(writer, messages).await?;
             return Err(error);
         }
@@ -133,14 +134,15 @@ pub(super) async fn refuse(stream: Stream, answer: Message, lost_after: Duration
     // What is not read when the connection ends could take the answer along.
     let _ = tokio::time::timeout(REQUEST_TIMEOUT, read_message(&mut stream)).await;
     let (outbox, messages) = mpsc::channel(1);
-    let _ = outbox.try_send(answer);
+    let _ = outbox.try_send(ToProgram::Message(answer));
     let _ = speak(stream, messages).await;
 }
 
 /// Sends messages until the core closes the outbox, or the connection is lost.
-async fn speak(mut writer: SharedStream, mut messages: mpsc::Receiver<Message>) -> Result<End> {
+async fn speak(mut writer: SharedStream, mut messages: mpsc::Receiver<ToProgram>) -> Result<End> {
     let mut is_waiting = false;
     while let Some(message) = messages.recv().await {
+        let message = message.message();
         let (bytes, last) = written(&message);
         let waits = matches!(message, Message::Queued(_));
         if waits != std::mem::replace(&mut is_waiting, waits) {

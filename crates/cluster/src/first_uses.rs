@@ -252,7 +252,7 @@ impl Cluster {
     fn idle_at_least(&self, session: &Session) -> usize {
         if self.allocations.reservations.len() > 0 {
             let nodes = self.nodes.values().take(IDLE_CHECKS_MAX).filter(|node| node.takes_sessions());
-            let devices = nodes.flat_map(|node| &node.devices).take(IDLE_CHECKS_MAX);
+            let devices = nodes.flat_map(|node| node.devices.iter()).take(IDLE_CHECKS_MAX);
             let of_kind = devices.filter(|device| session.kind.is_none_or(|kind| device.kind == kind));
             let is_idle = |device: &DeviceId| self.allocations.is_shared(*device) && self.sessions.is_idle(*device);
             return of_kind.map(|device| device.id).filter(is_idle).count();

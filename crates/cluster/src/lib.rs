@@ -85,7 +85,7 @@ pub use reserving::{ReservationView, ReserveError};
 pub use restore::Restart;
 pub use session::{LeaseTerms, Origin, Owner, Session};
 pub use session_end::SessionEnd;
-pub use shared_lease::left_out;
+pub use shared_lease::LeaseDraft;
 pub use snapshot::Snapshot;
 pub use state::{Cluster, Limits};
 pub use time::Millis;

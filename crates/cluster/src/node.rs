@@ -4,6 +4,7 @@ use super::input::{LinkId, Registration};
 use super::time::Millis;
 use accord_types::node_labels::NodeLabels;
 use accord_types::{DeviceInfo, Hardware, KernelLimits, NodeId};
+use std::sync::Arc;
 
 /// Time within which a rank's agent must reconnect; then the agent and its world count as lost. The connection to a
 /// silent machine ends after 2 s, and programs must learn of the loss within 3 s.
@@ -20,6 +21,12 @@ pub enum NodeState {
     Gone,
 }
 
+/// Returns the device of a node's devices with this ordinal.
+pub(super) fn device_of(devices: &[DeviceInfo], ordinal: u32) -> Option<&DeviceInfo> {
+    let at = devices.binary_search_by_key(&ordinal, |device| device.id.ordinal).ok()?;
+    devices.get(at)
+}
+
 /// A node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
@@ -34,7 +41,7 @@ pub struct Node {
     /// `host:port` of its agent.
     pub address: String,
     /// Its devices by ordinal.
-    pub devices: Vec<DeviceInfo>,
+    pub devices: Arc<Vec<DeviceInfo>>,
     /// The hardware of the machine.
     pub hardware: Hardware,
     /// The labels that its agent was started with.
@@ -69,7 +76,7 @@ impl Node {
             state: NodeState::Gone,
             incarnation: 0,
             address: String::new(),
-            devices: Vec::new(),
+            devices: Arc::default(),
             hardware: Hardware::default(),
             labels: NodeLabels::default(),
             kernel_limits: KernelLimits::default(),
@@ -109,17 +116,17 @@ impl Node {
         self.kernel_limits = registration.kernel_limits;
         self.last_contact = now;
         self.world = registration.world;
-        self.devices = registration.devices;
-        for device in &mut self.devices {
+        let mut devices = registration.devices;
+        for device in &mut devices {
             device.id.node = self.id;
             device.node_name.clone_from(&self.name);
         }
+        self.devices = Arc::new(devices);
     }
 
     /// Returns the device with this ordinal. Ordinals are assigned by the agent and may have gaps.
     pub fn device(&self, ordinal: u32) -> Option<&DeviceInfo> {
-        let at = self.devices.binary_search_by_key(&ordinal, |device| device.id.ordinal).ok()?;
-        self.devices.get(at)
+        device_of(&self.devices, ordinal)
     }
 
     /// Whether the agent is alive.

@@ -303,7 +303,7 @@ impl Orders {
             self.up += 1;
             self.draining += usize::from(node.is_drained());
             self.devices += node.devices.len();
-            for device in &node.devices {
+            for device in node.devices.iter() {
                 *self.by_kind.entry(device.kind).or_default() += 1;
                 if node.takes_sessions() {
                     *self.offered.entry(device.kind).or_default() += 1;
@@ -336,7 +336,7 @@ impl Orders {
             self.up -= 1;
             self.draining -= usize::from(node.is_drained());
             self.devices -= node.devices.len();
-            for device in &node.devices {
+            for device in node.devices.iter() {
                 one_less(&mut self.by_kind, device.kind);
                 if node.takes_sessions() {
                     one_less(&mut self.offered, device.kind);

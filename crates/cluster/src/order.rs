@@ -116,7 +116,8 @@ mod tests {
         let mut nodes = BTreeMap::new();
         for (id, name) in ["n10", "n2", "n1", "m3"].iter().enumerate() {
             let mut node = cluster(1, 1).remove(&NodeId(0)).unwrap();
-            (node.id, node.name, node.devices[0].id.node) = (NodeId(id as u32), (*name).into(), NodeId(id as u32));
+            (node.id, node.name) = (NodeId(id as u32), (*name).into());
+            std::sync::Arc::make_mut(&mut node.devices)[0].id.node = node.id;
             nodes.insert(node.id, node);
         }
         let global = numbers(&nodes, &viewer("n2", OrderPolicy::Global));

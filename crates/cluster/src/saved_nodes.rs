@@ -56,7 +56,7 @@ pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>
             state,
             incarnation: register.incarnation,
             address: register.address,
-            devices: devices.map_err(|error| damaged(error.to_string()))?,
+            devices: std::sync::Arc::new(devices.map_err(|error| damaged(error.to_string()))?),
             hardware: register.hardware.unwrap_or_default().into(),
             labels: convert::node_labels(register.labels).map_err(|error| damaged(error.to_string()))?,
             kernel_limits: register.kernel_limits.unwrap_or_default().into(),

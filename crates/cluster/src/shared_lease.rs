@@ -3,15 +3,16 @@
 //! A session with this lease opens in a few steps, however many devices there are. Its program gets the list of
 //! devices. A node's agent learns of the session when the program is about to use the node, see [`super::first_uses`].
 
-use super::node::Node;
+use super::node::{Node, device_of};
 use super::order::{Viewer, number_devices};
 use super::session::{LeaseTerms, Origin, Session};
 use super::state::Cluster;
 use super::steps::counted;
 use accord_fabric::frame::session::DEVICES_MAX;
 use accord_types::{
-    Count, DeviceId, DeviceKind, Error, ErrorCode, Lease, LeasedDevice, NodeId, SessionId, SessionRequest,
+    Count, DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, Lease, LeasedDevice, NodeId, SessionId, SessionRequest,
 };
+use std::sync::Arc;
 
 impl Cluster {
     /// Returns the terms for a program without a request, if a device is available.
@@ -96,34 +97,85 @@ impl Cluster {
 
     /// Returns the lease for a session's program.
     pub fn lease(&self, id: SessionId) -> Option<Lease> {
-        self.lease_and_rest(id).map(|(lease, _)| lease)
+        self.lease_draft(id).map(LeaseDraft::lease)
     }
 
-    /// Returns the lease for a session that opens now, and the number of devices beyond what one answer lists.
-    pub fn lease_and_rest(&self, id: SessionId) -> Option<(Lease, usize)> {
+    /// Returns the lease for a session that opens now, still without descriptions of its devices.
+    pub fn lease_draft(&self, id: SessionId) -> Option<LeaseDraft> {
         let session = self.sessions.get(&id)?;
         let (numbers, rest) = match session.is_shared() {
             true => self.numbering_and_rest(&session.viewer()),
             false => (session.lease.devices.clone(), 0),
         };
         let job = session.job.and_then(|key| self.allocations.job(self.allocations.job_by_key(key)?));
-        let devices = numbers.iter().filter_map(|device| {
-            let node = self.nodes.get(&device.node)?;
-            let info = node.device(device.ordinal)?.clone();
-            let is_shared = job.is_some_and(|job| job.shares(*device));
-            Some(LeasedDevice { info, address: node.address.clone(), is_shared })
-        });
+        let (mut nodes, mut devices): (Vec<NodeOfLease>, _) = (Vec::new(), Vec::with_capacity(numbers.len()));
+        for device in numbers {
+            let Some(node) = self.nodes.get(&device.node) else { continue };
+            if nodes.last().is_none_or(|last| last.id != node.id) {
+                let (id, address) = (node.id, node.address.clone());
+                nodes.push(NodeOfLease { id, address, devices: Arc::clone(&node.devices) });
+            }
+            let is_shared = job.is_some_and(|job| job.shares(device));
+            devices.push(DeviceOfLease { node: nodes.len() - 1, ordinal: device.ordinal, is_shared });
+        }
         let lease = Lease {
             session: id,
             key: session.owner.key,
             own_node: self.nodes.named(&session.node_name),
-            devices: devices.collect(),
+            devices: Vec::new(),
             memory_quota: session.lease.memory_quota,
             stream_quota: session.lease.stream_quota,
             plain_tcp: session.lease.plain_tcp,
             is_of_job: !session.is_shared(),
         };
-        Some((lease, rest))
+        Some(LeaseDraft { lease, nodes, devices, rest })
+    }
+}
+
+/// A lease without the descriptions of its devices, of which there may be tens of thousands. The driver makes it under its lock, and has the
+/// descriptions copied later.
+#[derive(Debug)]
+pub struct LeaseDraft {
+    /// The lease without devices.
+    lease: Lease,
+    nodes: Vec<NodeOfLease>,
+    devices: Vec<DeviceOfLease>,
+    rest: usize,
+}
+
+/// A node of a lease.
+#[derive(Debug)]
+struct NodeOfLease {
+    id: NodeId,
+    /// `host:port` of its agent.
+    address: String,
+    /// All of its devices.
+    devices: Arc<Vec<DeviceInfo>>,
+}
+
+/// A device of a lease.
+#[derive(Debug)]
+struct DeviceOfLease {
+    /// The position of its node in the draft.
+    node: usize,
+    ordinal: u32,
+    is_shared: bool,
+}
+
+impl LeaseDraft {
+    /// Returns a warning to the program if one answer does not list all devices.
+    pub fn warning(&self) -> Option<String> {
+        (self.rest > 0).then(|| left_out(self.devices.len(), self.rest))
+    }
+
+    /// Returns the lease with its devices.
+    pub fn lease(self) -> Lease {
+        let described = self.devices.iter().filter_map(|device| {
+            let node = &self.nodes[device.node];
+            let info = device_of(&node.devices, device.ordinal)?.clone();
+            Some(LeasedDevice { info, address: node.address.clone(), is_shared: device.is_shared })
+        });
+        Lease { devices: described.collect(), ..self.lease }
     }
 }
 
@@ -139,7 +191,7 @@ impl Session {
 }
 
 /// Returns the message to a program about devices without a number.
-pub fn left_out(listed: usize, rest: usize) -> String {
+fn left_out(listed: usize, rest: usize) -> String {
     format!(
         "the cluster offers {}, and a program gets {listed} at most: those of its own node and of the nodes that follow it; \
          ask for other devices by ACCORD_DEVICES",

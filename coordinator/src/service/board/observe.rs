@@ -131,7 +131,7 @@ impl Observer {
         };
         let (place, first) = (index(self.board.nodes.len()), index(self.board.devices.len()));
         let reason = drain.unwrap_or_default();
-        for info in &node.devices {
+        for info in node.devices.iter() {
             let own = scheduler.drain_reason(DrainTarget::Device(info.id)).map(|reason| cut(reason, WORDS_MAX));
             let quarantine = scheduler.quarantine_of(info.id);
             let (condition, why) = match quarantine {

@@ -2,9 +2,9 @@
 
 use accord_cluster::{ClientId, Input, Limits, LinkId, Registration};
 use accord_coordinator::service::{
-    AgentSender, AnonymousAccess, Attestation, Driver, DriverSettings, Listeners, PageListener, serve, unix_ms,
+    AgentSender, AnonymousAccess, Attestation, Driver, DriverSettings, Listeners, PageListener, ToProgram, serve,
+    unix_ms,
 };
-use accord_fabric::frame::session::Message;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::{VERSION, channel, v1};
 use accord_scheduler::policy::SitePolicy;
@@ -37,7 +37,7 @@ pub(super) struct Site {
     runtime: Runtime,
     _stop: oneshot::Sender<()>,
     agents: RefCell<BTreeMap<String, Agent>>,
-    clients: RefCell<Vec<mpsc::Receiver<Message>>>,
+    clients: RefCell<Vec<mpsc::Receiver<ToProgram>>>,
     keys: Cell<u8>,
 }
 
