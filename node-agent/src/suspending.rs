@@ -2,17 +2,10 @@
 
 use crate::hosting::Hosting;
 use crate::inventory::free_memory;
+use crate::raised_limits::RaisedLimit;
 use crate::supervise::Supervisor;
-use accord_device::own_cgroup;
 use accord_types::SessionKey;
-use accord_types::threads;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// The interval and the number of attempts to lower a group's memory limit, while freed memory still counts.
-const LOWER_INTERVAL: Duration = Duration::from_millis(500);
-const LOWER_ATTEMPTS: u32 = 240;
+use std::time::Instant;
 
 impl Supervisor {
     /// Suspends a job here, or resumes it. Takes as long as its regions, and as the copies of its memory.
@@ -73,66 +66,5 @@ impl Supervisor {
         // Half of what would be free without them.
         let budget = self.suspend_memory().unwrap_or_else(|| free.saturating_add(used) / 2);
         budget.saturating_sub(used).min(free)
-    }
-}
-
-/// The memory limit of an executor's control group, raised by what its suspended work may take.
-#[derive(Debug)]
-pub(crate) struct RaisedLimit {
-    group: PathBuf,
-    before: u64,
-}
-
-impl RaisedLimit {
-    /// Raises the limit of a process's group. Returns `None` if it has no limit.
-    fn raise(process: u32, by: u64) -> Option<Self> {
-        let group = own_cgroup::folder_of_process(process)?;
-        let before = limit(&group)?;
-        // Without the right the process finds that its group has too little.
-        fs::write(group.join("memory.max"), before.saturating_add(by).to_string()).ok()?;
-        Some(Self { group, before })
-    }
-
-    /// Whether the group exists.
-    pub(crate) fn is_there(&self) -> bool {
-        self.group.exists()
-    }
-
-    /// Lowers the limit again, once the group's use permits it.
-    fn lower(self) {
-        let lower = move || {
-            for _ in 0..LOWER_ATTEMPTS {
-                let used = fs::read_to_string(self.group.join("memory.current")).ok();
-                let used = used.and_then(|used| used.trim().parse::<u64>().ok());
-                if used.is_none_or(|used| used < self.before) {
-                    break;
-                }
-                std::thread::sleep(LOWER_INTERVAL);
-            }
-            // The group may have ended.
-            let _ = fs::write(self.group.join("memory.max"), self.before.to_string());
-        };
-        if let Err(error) = threads::spawn("accord-limit", lower) {
-            tracing::warn!("the memory limit of a session stays raised: cannot start a thread: {error}");
-        }
-    }
-}
-
-fn limit(group: &Path) -> Option<u64> {
-    fs::read_to_string(group.join("memory.max")).ok()?.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_group_without_a_limit_gets_none() {
-        let group = tempfile::tempdir().unwrap();
-        assert_eq!(limit(group.path()), None);
-        fs::write(group.path().join("memory.max"), "max\n").unwrap();
-        assert_eq!(limit(group.path()), None);
-        fs::write(group.path().join("memory.max"), "4096\n").unwrap();
-        assert_eq!(limit(group.path()), Some(4096));
     }
 }

@@ -3,6 +3,7 @@
 use super::caller::Caller;
 use super::driver::{Driver, unix_ms};
 use super::groups::Groups;
+use super::job_errors::no_job;
 use super::job_words::{add_use, add_wait, devices, ended, explain, job, reservation_of, state, why_suspended};
 use super::page_space::PageSpace;
 use super::questions::{Questions, View};
@@ -98,12 +99,6 @@ impl Jobs {
         }
         self.change(id, Scheduled::Hold { job: JobId(id), held }).await
     }
-}
-
-pub(super) fn no_job(id: u64) -> Status {
-    Status::not_found(format!(
-        "there is no waiting or running job {id}; see `accord queue`, and `accord history` for ended ones"
-    ))
 }
 
 #[tonic::async_trait]

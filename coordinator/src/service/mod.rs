@@ -8,6 +8,7 @@ mod describe;
 mod driver;
 mod follower;
 mod groups;
+mod job_errors;
 mod job_words;
 mod jobs;
 mod journal;

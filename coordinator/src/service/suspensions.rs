@@ -1,6 +1,7 @@
 //! Suspends jobs for administrators, and resumes them.
 
 use super::driver::Driver;
+use super::job_errors::no_job;
 use accord_cluster::Input;
 use accord_scheduler::{Input as Scheduled, JobId, Phase, SuspensionStage};
 use std::sync::Arc;
@@ -70,7 +71,7 @@ fn state(driver: &Driver, id: JobId) -> Result<(Phase, Option<SuspensionStage>),
         let scheduler = cluster.scheduler();
         scheduler.job(id).map(|job| (job.phase, scheduler.stage_of(id)))
     });
-    found.ok_or_else(|| super::jobs::no_job(id.0))
+    found.ok_or_else(|| no_job(id.0))
 }
 
 /// Waits until the agents have answered, or a while. `goes_on`: the stage is one in which they have not.

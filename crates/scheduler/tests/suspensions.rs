@@ -9,6 +9,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const NODES: u32 = 3;
+const REQUESTS: &[&str] =
+    &["1:nvidia limit=1h", "2:nvidia limit=10m", "3:nvidia limit=2h", "1:nvidia:50% limit=1h", "1:nvidia"];
 
 fn node(id: u32, incarnation: u64) -> NodeDescription {
     let class =
@@ -43,10 +45,8 @@ enum Event {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let requests =
-        ["1:nvidia limit=1h", "2:nvidia limit=10m", "3:nvidia limit=2h", "1:nvidia:50% limit=1h", "1:nvidia"];
     prop_oneof![
-        4 => prop::sample::select(&requests[..]).prop_map(Event::Ask),
+        4 => prop::sample::select(REQUESTS).prop_map(Event::Ask),
         4 => (1u64..8).prop_map(Event::Suspend),
         4 => (1u64..8).prop_map(Event::Resume),
         12 => (0..NODES, prop::bool::weighted(0.8)).prop_map(|(node, is_done)| Event::Answer(node, is_done)),

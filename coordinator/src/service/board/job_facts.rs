@@ -1,11 +1,11 @@
 //! What a job's row shows, copied from the core. Its words are made outside of the core's lock.
 
-use super::super::job_words::{account, devices, state};
+use super::super::job_words::{account, devices, state, why_suspended};
 use accord_cluster::Cluster;
 use accord_proto::bounds::JOB_TEXT_MAX;
 use accord_proto::v1;
 use accord_scheduler::{DevicesOnNode, JobId, JobView, Millis, Request, WaitReason};
-use accord_types::texts::{NAME_MAX, cut};
+use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use std::sync::Arc;
 
 /// The facts of a job.
@@ -17,6 +17,8 @@ pub(super) struct JobFacts {
     asked_unix_ms: u64,
     devices: Vec<DevicesOnNode>,
     reason: Option<WaitReason>,
+    /// Why it is suspended, and since when.
+    suspended: Option<(String, Millis)>,
 }
 
 impl JobFacts {
@@ -32,6 +34,7 @@ impl JobFacts {
             asked_unix_ms,
             devices: scheduler.by_node(&view.devices),
             reason: scheduler.reason(job),
+            suspended: why_suspended(scheduler, job).zip(scheduler.suspension(job).map(|suspension| suspension.since)),
             view,
         })
     }
@@ -40,6 +43,8 @@ impl JobFacts {
     pub(super) fn message(self, started_unix_ms: u64) -> v1::Job {
         let unix_ms = |at: Millis| started_unix_ms.saturating_add(at.0);
         let request = self.request.map(|request| request.to_string()).unwrap_or_default();
+        let why = self.reason.map(|why| why.to_string()).or_else(|| self.suspended.clone().map(|(why, _)| why));
+        let why = why.unwrap_or_default();
         v1::Job {
             job: self.view.job.0,
             user: cut(&self.view.user, NAME_MAX).to_owned(),
@@ -51,7 +56,8 @@ impl JobFacts {
             started_unix_ms: self.view.started.map(unix_ms),
             ends_unix_ms: self.view.ends.map(unix_ms),
             devices: devices(self.devices),
-            why: self.reason.map(|why| why.to_string()).unwrap_or_default(),
+            suspended_unix_ms: self.suspended.as_ref().map(|(_, since)| unix_ms(*since)),
+            why: cut(&why, WORDS_MAX).to_owned(),
             ..v1::Job::default()
         }
     }

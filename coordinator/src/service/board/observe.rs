@@ -5,7 +5,7 @@ use super::super::driver::Driver;
 use super::{Board, DeviceSeen, JobSeen, NodeSeen, Orders, SessionSeen, UseSeen, index};
 use accord_cluster::{Cluster, Millis, Node, NodeState, Session};
 use accord_proto::v1;
-use accord_scheduler::{AccountOrder, DrainTarget, JobId, JobView, Phase};
+use accord_scheduler::{AccountOrder, DrainTarget, JobId, JobView, Phase, Scheduler, SuspensionStage};
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{DeviceId, DeviceLoad, NodeId, SessionId, natural_order};
 use std::collections::HashMap;
@@ -190,7 +190,9 @@ impl Observer {
     fn job(&mut self, cluster: &Cluster, job: &JobView) {
         let user = self.board.user(cut(&job.user, NAME_MAX));
         let active = cluster.last_use_by(job.job).unwrap_or(self.now);
-        let devices = job.devices.iter().filter_map(|leased| self.places.get(&leased.device).copied());
+        let is_suspended = cluster.scheduler().stage_of(job.job).is_some_and(SuspensionStage::is_without_devices);
+        let held = job.devices.iter().filter(|_| !is_suspended);
+        let devices = held.filter_map(|leased| self.places.get(&leased.device).copied());
         let is_exclusive = !job.devices.is_empty() && job.devices.iter().all(|leased| leased.exclusive);
         let seen = JobSeen {
             id: job.job,

@@ -16,8 +16,8 @@ use cudarc::driver::sys::{
     CUmemAllocationHandleType as HandleType, CUmemAllocationProp, CUmemAllocationType, CUmemGenericAllocationHandle,
     CUmemLocation, CUmemLocationType, CUstream,
 };
+use host_room::HostRoom;
 use rustix::io::{FdFlags, fcntl_setfd};
-use saved::SavedPieces;
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::{Arc, Weak};
@@ -48,7 +48,7 @@ struct MappedPieces {
     /// Pieces by their start.
     pieces: BTreeMap<u64, Piece>,
     /// Pieces in host memory, while the work is suspended.
-    saved: SavedPieces,
+    saved: BTreeMap<u64, SavedPiece>,
     /// Other devices that may access all of the memory.
     peers: Vec<CUdevice>,
     /// Whether new pieces can be exported to other processes.
@@ -57,6 +57,12 @@ struct MappedPieces {
     rdma: bool,
     /// The exporter of pieces to other processes.
     exporters: Vec<Weak<Exporter>>,
+}
+
+/// A piece in host memory, whose addresses have no memory.
+struct SavedPiece {
+    piece: Piece,
+    room: HostRoom,
 }
 
 struct Piece {

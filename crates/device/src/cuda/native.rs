@@ -11,7 +11,6 @@ impl NativeHandles for CudaDevice {
     }
 
     fn context(&self) -> usize {
-        self.hand_out();
         self.shared.context.raw.expose_provenance()
     }
 

@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) turn: Option<Arc<TurnWords>>,
     /// Holds callers back while the work is suspended.
     pub(crate) held_work: HeldWork,
-    /// Whether the program has a stream or the context, so that its own work can't be held back.
+    /// Whether the program has a stream, so that its own work can't be held back.
     pub(crate) handed_out: AtomicBool,
     /// The processors near the device.
     pub(crate) numa: NumaAffinity,

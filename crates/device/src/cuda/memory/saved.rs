@@ -1,7 +1,7 @@
 //! A device's memory while it is in host memory.
 
-use super::host_room::{self, HostRoom};
-use super::{Memory, Piece};
+use super::host_room;
+use super::{Memory, Piece, SavedPiece};
 use crate::cuda::driver::{Driver, DriverError};
 use crate::cuda::numa::NumaAffinity;
 use accord_types::SuspendRefusal;
@@ -14,15 +14,6 @@ use std::time::{Duration, Instant};
 /// The longest wait for device memory that others are about to free.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Pieces in host memory, by their start.
-pub(super) type SavedPieces = BTreeMap<u64, SavedPiece>;
-
-/// A piece whose addresses have no memory.
-pub(super) struct SavedPiece {
-    piece: Piece,
-    room: HostRoom,
-}
 
 /// A stream for the copies. The context is current as long as it lives.
 struct CopyStream {
