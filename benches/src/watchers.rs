@@ -17,6 +17,7 @@ use accord_trust::name::Role;
 use accord_trust::{Identity, Trust};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -40,8 +41,6 @@ const PERIOD: Duration = Duration::from_secs(10);
 const ROUNDS: u32 = 4;
 const SETTLE: Duration = Duration::from_secs(3);
 const OUTBOX: usize = 1 << 15;
-/// The coordinator's thread, whose name the kernel cuts.
-const THREAD: &str = "bench-serves";
 const CORE_MAX: f64 = 0.05;
 
 pub(crate) fn run() -> Result<Report, String> {
@@ -68,14 +67,16 @@ pub(crate) fn run() -> Result<Report, String> {
     }
     let (stop, stopped) = oneshot::channel::<()>();
     let served = driver.clone();
-    let coordinator = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
+    let (begins, begun) = std::sync::mpsc::channel();
+    let coordinator = std::thread::spawn(move || {
+        let _ = begins.send(fs::read_link("/proc/thread-self"));
         let stop = async {
             let _ = stopped.await;
         };
         runtime.block_on(serve(&listeners, Attestation::default(), served, stop))
     });
-    let coordinator = coordinator.map_err(text)?;
-    let thread = thread_named(THREAD)?;
+    let thread = begun.recv().map_err(text)?.map_err(text)?;
+    let thread = Path::new("/proc").join(thread);
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
         for watched in [false, true] {
@@ -221,17 +222,9 @@ async fn look(
     }
 }
 
-/// Returns the folder of this process's thread with a name.
-fn thread_named(name: &str) -> Result<String, String> {
-    let threads = fs::read_dir("/proc/self/task").map_err(text)?.flatten();
-    let mut folders = threads.map(|thread| thread.path().to_string_lossy().into_owned());
-    let is_named = |folder: &String| fs::read_to_string(format!("{folder}/comm")).is_ok_and(|comm| comm.trim() == name);
-    folders.find(is_named).ok_or_else(|| format!("no thread {name}"))
-}
-
 /// Returns the seconds that a thread has run.
-fn ran_s(thread: &str) -> Result<f64, String> {
-    let stat = fs::read_to_string(format!("{thread}/schedstat")).map_err(text)?;
+fn ran_s(thread: &Path) -> Result<f64, String> {
+    let stat = fs::read_to_string(thread.join("schedstat")).map_err(text)?;
     let ns = stat.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
     ns.map(|ns| ns / 1e9).ok_or_else(|| "no times of a thread".to_owned())
 }
