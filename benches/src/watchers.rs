@@ -21,7 +21,7 @@ use tonic::{Status, Streaming};
 
 const DEVICES: u32 = 80_000;
 const WAITING: usize = 1_000;
-const WATCHERS: usize = 50;
+const WATCHERS: usize = 100;
 /// Rows of a watcher, as a page of the browser has.
 const ROWS: u32 = 50;
 /// Number of rounds of each kind, and of first views.
@@ -37,7 +37,7 @@ const TICKS: f64 = 100.0;
 /// Bars: milliseconds of the first view and of another one on the same connection, percent of a core.
 const VIEW_MAX: f64 = 1_000.0;
 const UPDATE_MAX: f64 = 100.0;
-const CORE_MAX: f64 = 20.0;
+const CORE_MAX: f64 = 5.0;
 
 pub(crate) fn run() -> Result<Report, String> {
     let mut report = Report::of("accord-bench watchers");
