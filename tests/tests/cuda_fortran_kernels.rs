@@ -97,7 +97,6 @@ impl Generator {
             let right = self.expression(depth - 1, written, is_uniform);
             return Expression::Binary(operator, Box::new(left), Box::new(right));
         }
-        let index = |this: &mut Self| Box::new(this.expression(1, written, false));
         match self.random.below(if is_uniform { 5 } else { 10 }) {
             0 => Expression::Constant(self.random.below(100) as i32),
             1 => Expression::N,
@@ -107,12 +106,24 @@ impl Generator {
             4 => Expression::Constant(7),
             5 => Expression::Thread,
             6 => Expression::Variable(self.random.below(UNIFORM)),
-            7 => Expression::LocalElement(index(self)),
+            7 => Expression::LocalElement(self.index()),
             _ => {
                 let array = (written.unwrap_or(0) + 1 + self.random.below(2)) % 3;
-                Expression::Element(array, index(self))
+                Expression::Element(array, self.index())
             }
         }
+    }
+
+    /// Returns an index, which is no element of an array: flang takes minutes for deeper expressions.
+    fn index(&mut self) -> Box<Expression> {
+        let constant = Expression::Constant(self.random.below(100) as i32);
+        let value = match self.random.below(4) {
+            0 => Expression::N,
+            1 => Expression::Variable(self.random.below(VARIABLES.len())),
+            2 if self.depth > 0 => Expression::Loop(self.random.below(self.depth)),
+            _ => Expression::Thread,
+        };
+        Box::new(Expression::Binary("+", Box::new(value), Box::new(constant)))
     }
 
     /// Returns statements without barriers. Threads write to one array, each to one element.
@@ -125,7 +136,7 @@ impl Generator {
         match self.random.below(if depth > 0 { 7 } else { 5 }) {
             0 | 1 => Statement::Write(array, shift, value),
             2 | 3 => Statement::Assign(self.random.below(UNIFORM), value),
-            4 => Statement::AssignLocal(self.expression(1, Some(array), false), value),
+            4 => Statement::AssignLocal(*self.index(), value),
             5 => {
                 let then = self.work(array, shift, 2, depth - 1);
                 let otherwise = self.work(array, shift, 1, depth - 1);

@@ -74,6 +74,8 @@ const VENDOR: i32 = 0x1_0002;
 const ATTRIBUTES: i32 = 0x2_0000;
 /// `firstprivate`, with an alignment of 16 bytes.
 const FIRST_PRIVATE: u16 = 0x040c;
+/// `acc_async_sync`.
+const SYNC: i32 = -2;
 /// The device number for the thread's current device.
 const CURRENT: i32 = -1;
 /// Launch tags of GCC's code: dimensions in the next three words; the queue in the next word.
@@ -127,6 +129,11 @@ pub(crate) fn record_range(name: &CStr, start_ns: u64, end_ns: u64, row: u32) {
 /// Returns the driver's stream of a queue of the current device, which is a GPU of this process.
 pub(crate) fn cuda_stream(queue: i32) -> usize {
     raw::acc_get_cuda_stream(queue).expose_provenance()
+}
+
+/// Lets a queue's next work come after that of the synchronous queue: a copy from the host returns before the device has all of it.
+pub(crate) fn follow_copies(queue: i32) {
+    raw::acc_wait_async(SYNC, queue);
 }
 
 /// Waits for a queue of the current device.

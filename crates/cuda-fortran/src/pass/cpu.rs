@@ -1,7 +1,7 @@
 //! Device code for CPU devices. NVVM's operations become calls of the runtime and reads of the thread's place in the
 //! grid. Shared memory becomes variables of the system's thread that runs the block.
 
-use super::device::{is_shared, is_variable, shared_memory, shared_size};
+use super::device::{PLACE, is_shared, is_variable, shared_memory, shared_size};
 use super::gpu::replace;
 use super::{barriers, ops};
 use crate::mlir::{Module, Op};
@@ -9,9 +9,7 @@ use crate::refusal::{Error, Refusal};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// The place of a thread in its block and of the block in the grid: four triples in a variable of the system's thread. The address of the
-/// block's dynamic shared memory follows, which the launch sizes.
-pub(super) const PLACE: &str = "accord_cuf_place";
+/// The offset in [`PLACE`] of the address of the block's dynamic shared memory.
 const DYNAMIC_AT: usize = 12 * size_of::<i32>();
 
 const REGISTERS: [&str; 4] = ["tid", "ctaid", "ntid", "nctaid"];

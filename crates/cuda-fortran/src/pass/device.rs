@@ -4,6 +4,10 @@ use super::types::is_box;
 use crate::mlir::{Module, Op, unquoted};
 use std::collections::{HashMap, HashSet};
 
+/// The place of a thread in its block and of the block in the grid: four triples in a variable of the system's thread. The address of the
+/// block's dynamic shared memory follows, which the launch sizes.
+pub(super) const PLACE: &str = "accord_cuf_place";
+
 /// A kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Kernel {

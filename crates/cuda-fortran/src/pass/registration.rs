@@ -50,7 +50,7 @@ impl Registration<'_> {
             GpuCode::Ptx(texts) => texts.join("\0"),
             GpuCode::None(why) => why.clone(),
         };
-        let mut list = vec![text("accord_cuf_ptx", &code)?, accessor("accord_cuf_own_place", super::cpu::PLACE)?];
+        let mut list = vec![text("accord_cuf_ptx", &code)?, accessor("accord_cuf_own_place", super::device::PLACE)?];
         for (at, kernel) in self.kernels.iter().enumerate() {
             list.push(text(&format!("accord_cuf_name_{at}"), &kernel.symbol)?);
             let parameters = kernel.parameters.iter().map(|kind| parameter(kind)).collect::<Vec<_>>().join(" ");

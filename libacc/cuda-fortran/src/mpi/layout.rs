@@ -50,7 +50,7 @@ pub(super) struct ByteRange {
 }
 
 impl Extents {
-    /// Those of a byte.
+    /// The extents of a byte.
     pub(super) const BYTE: Self = Self { size: 1, extent: 1, true_lower: 0, true_extent: 1 };
 
     /// Whether consecutive elements occupy all bytes of their range.

@@ -111,7 +111,7 @@ impl VendorLibrary {
         self.handles.lock().remove(&handle);
     }
 
-    /// Orders the handle's next work after that of the streams that its stream waits for.
+    /// Orders the handle's next work after copies from the host, and after that of the streams that its stream waits for.
     pub(super) fn begin(&self, call: &CStr, handle: usize) {
         let Some(Binding { device, stream }) = self.binding(handle) else { return };
         if device != acc::device() {
@@ -125,7 +125,7 @@ impl VendorLibrary {
                 &format!("call cudaSetDevice({device}) before, or create a handle for each device"),
             );
         }
-        streams::begin(device, stream);
+        acc::follow_copies(streams::begin(device, stream));
     }
 }
 

@@ -8,11 +8,13 @@ mod promote;
 mod segments;
 mod threads;
 mod uniform;
+mod values;
 
 use crate::mlir::Op;
 use crate::refusal::Error;
 use segments::Segments;
 use std::collections::{HashMap, HashSet};
+use values::{Value, has_barrier, is_barrier, is_pure, single};
 
 /// Most bytes of a thread's local variables, which are on the stack for all threads of a block.
 const BYTES_MAX: usize = 1024;
@@ -36,17 +38,6 @@ pub(super) fn cut(list: &mut [Op], kernels: &[&str]) -> Result<HashSet<String>, 
         }
     }
     Ok(done)
-}
-
-/// Whether an operation is a barrier without a reduction.
-fn is_barrier(op: &Op) -> bool {
-    op.name == "nvvm.barrier0" || op.name == "nvvm.barrier" && op.get("reductionOp").is_none()
-}
-
-fn has_barrier(op: &Op) -> bool {
-    let mut found = false;
-    op.walk(&mut |op| found |= is_barrier(op));
-    found
 }
 
 /// Whether threads wait for each other otherwise: in operations of warps, or in functions that the kernel calls.
@@ -74,47 +65,6 @@ fn waits_otherwise(kernel: &Op, list: &[Op]) -> bool {
         }
     }
     false
-}
-
-/// A value that is defined at the level of barriers: in the function's block, or in a block of a structure around a barrier.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Value {
-    /// The same for all threads, and defined outside of the loops over threads.
-    Shared,
-    /// The address of a local variable, of this type.
-    Local(String),
-    /// The result of an operation without effects, which is repeated where it is used.
-    Pure(Box<Op>),
-    /// The result of another operation, of this type, in the segment with this number.
-    Computed(usize, String),
-}
-
-/// Whether an operation has no effects, and its result depends on nothing but its operands and the thread.
-fn is_pure(op: &Op) -> bool {
-    const STARTS: &[&str] = &["arith.", "math.", "complex.", "fir.shape", "nvvm.read.ptx.sreg."];
-    const NAMES: &[&str] = &[
-        "fir.absent",
-        "fir.address_of",
-        "fir.array_coor",
-        "fir.box_addr",
-        "fir.box_dims",
-        "fir.convert",
-        "fir.coordinate_of",
-        "fir.declare",
-        "fir.dummy_scope",
-        "fir.embox",
-        "fir.extract_value",
-        "fir.field_index",
-        "fir.insert_value",
-        "fir.no_reassoc",
-        "fir.rebox",
-        "fir.shift",
-        "fir.slice",
-        "fir.undefined",
-        "fir.zero_bits",
-        "cuf.shared_memory",
-    ];
-    op.regions.is_empty() && (STARTS.iter().any(|start| op.name.starts_with(start)) || NAMES.contains(&&*op.name))
 }
 
 /// Whether a structure with a barrier can be executed once for all threads.
@@ -190,11 +140,6 @@ fn collect(ops: &[Op], segment: &mut usize, values: &mut HashMap<String, Value>)
         values.insert(single(result).to_owned(), value);
     }
     Some(())
-}
-
-/// Returns a result's name without the number of results.
-fn single(result: &str) -> &str {
-    result.split(':').next().unwrap_or(result)
 }
 
 /// Returns the bytes of all local variables of a thread; `None` if the size of one is unknown.

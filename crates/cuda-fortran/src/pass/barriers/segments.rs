@@ -2,7 +2,7 @@
 
 use super::super::ops;
 use super::threads::{self, position, thread};
-use super::{Value, has_barrier, is_barrier, is_pure, single};
+use super::values::{Value, has_barrier, is_barrier, is_pure, single};
 use crate::mathematics;
 use crate::mlir::{Op, whole};
 use crate::refusal::Error;
@@ -27,7 +27,7 @@ pub(super) struct Segments<'a> {
 }
 
 /// Where operations are added: in a loop over threads, or outside.
-struct Place {
+struct InsertionPoint {
     ops: Vec<Op>,
     /// The new names of values that have been repeated here.
     names: HashMap<String, String>,
@@ -93,7 +93,7 @@ impl<'a> Segments<'a> {
                 continue;
             }
             let mut new = op.clone();
-            let mut outside = Place { ops: Vec::new(), names: HashMap::new(), thread: None };
+            let mut outside = InsertionPoint { ops: Vec::new(), names: HashMap::new(), thread: None };
             for operand in &mut new.operands {
                 if self.varying.contains(whole(operand)) {
                     return Ok(None);
@@ -122,7 +122,7 @@ impl<'a> Segments<'a> {
         let location = first.location.clone();
         self.count += 1;
         let number = self.count;
-        let mut place = Place { ops: Vec::new(), names: HashMap::new(), thread: Some(number) };
+        let mut place = InsertionPoint { ops: Vec::new(), names: HashMap::new(), thread: Some(number) };
         for op in work {
             let mut new = op.clone();
             for name in used(op) {
@@ -148,7 +148,7 @@ impl<'a> Segments<'a> {
     }
 
     /// Stores a value for segments behind a barrier. Returns `false` if memory can't hold it.
-    fn keep(&mut self, result: &str, kind: &str, place: &mut Place) -> Result<bool, Error> {
+    fn keep(&mut self, result: &str, kind: &str, place: &mut InsertionPoint) -> Result<bool, Error> {
         if result.contains(':') {
             return Ok(false);
         }
@@ -169,7 +169,7 @@ impl<'a> Segments<'a> {
     }
 
     /// Returns the name of a value at a place, where it is repeated or loaded if need be; `None` if that can't be.
-    fn resolve(&mut self, name: &str, place: &mut Place) -> Result<Option<String>, Error> {
+    fn resolve(&mut self, name: &str, place: &mut InsertionPoint) -> Result<Option<String>, Error> {
         let whole_name = whole(name);
         let rest = &name[whole_name.len()..];
         if let Some(known) = place.names.get(whole_name) {

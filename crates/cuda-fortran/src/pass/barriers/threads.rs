@@ -1,6 +1,6 @@
 //! The loops over the threads of a block, and the arrays with an element for each thread.
 
-use super::super::cpu::PLACE;
+use super::super::device::PLACE;
 use super::super::ops;
 use super::super::types::{self, is_address, is_scalar};
 use crate::mlir::{Block, Op};

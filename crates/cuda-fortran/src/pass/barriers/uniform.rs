@@ -1,6 +1,6 @@
 //! Which values of a kernel differ between the threads of a block.
 
-use super::{Value, is_pure, single};
+use super::values::{Value, is_pure, single};
 use crate::mlir::{Op, whole};
 use std::collections::{HashMap, HashSet};
 
