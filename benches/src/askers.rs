@@ -12,7 +12,7 @@ mod users;
 
 pub(crate) use served::Served;
 
-use crate::report::Report;
+use crate::report::{Report, quantile};
 use cluster::{Cluster, DEVICES, EventTimes};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

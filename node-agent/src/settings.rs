@@ -101,6 +101,7 @@ mod tests {
             quota: Quota::default(),
             limits: SiteLimits::default(),
             has_scripts: false,
+            suspend_memory: None,
         };
         let grant = SessionGrant {
             session: SessionId(7),

@@ -37,18 +37,7 @@ pub(crate) struct NodeTurns {
     session: SessionId,
     key: Key,
     coordinator: Arc<CoordinatorLink>,
-}
-
-impl Way {
-    /// Opens a lane, if the agent serves it.
-    fn open(&self) -> Option<SharedLane> {
-        if !self.coordinator.agent_knows(self.agent.node) {
-            return None;
-        }
-        let hello = Hello::new(Purpose::Turns, self.session, 0, PeerId::PROGRAM);
-        let route = route_now(&self.agent, self.terms);
-        handshake::connect_by(&route, &hello, &self.key, CONNECT_MAX).ok()
-    }
+    lane: TurnLock<Option<Arc<TurnLane>>>,
 }
 
 impl NodeTurns {

@@ -67,7 +67,8 @@ impl Drivers {
 
     /// Returns the sessions of a job whose programs drive devices.
     pub(super) fn of_job(&self, job: SessionKey) -> BTreeSet<SessionId> {
-        self.known.values().filter(|driver| driver.job == Some(job)).map(|driver| driver.session).collect()
+        let of_job = self.known.values().filter(|known| known.driver.job == Some(job));
+        of_job.map(|known| known.driver.session).collect()
     }
 
     pub(super) fn has_job(&self, job: SessionKey) -> bool {

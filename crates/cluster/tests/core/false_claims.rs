@@ -150,7 +150,10 @@ fn of_another_session(order: &accord_cluster::AgentOrder, session: SessionId) ->
         AgentOrder::SessionClosed(closed, _) | AgentOrder::ClaimClosed(closed, ..) => *closed != session,
         AgentOrder::MeasureNode | AgentOrder::MeasurePath { .. } | AgentOrder::ExpectMeasurement { .. } => true,
         // No program in this test requests devices, and the victim's devices have no faults.
-        AgentOrder::JobStarted(_) | AgentOrder::ReleaseJob(_) | AgentOrder::TestDevice(..) => false,
+        AgentOrder::JobStarted(_)
+        | AgentOrder::ReleaseJob(_)
+        | AgentOrder::Suspend(..)
+        | AgentOrder::TestDevice(..) => false,
         AgentOrder::Registered(_) | AgentOrder::NodeLost(..) | AgentOrder::RankLost(_) | AgentOrder::Drain(_) => false,
     }
 }

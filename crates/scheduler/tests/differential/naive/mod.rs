@@ -189,6 +189,8 @@ impl Naive {
                     of.kept_until = (!connected).then_some(until);
                 }
             }
+            // Histories have no suspensions: tests/suspensions.rs has them, beside a model of its own.
+            Input::Suspend { .. } | Input::Suspended { .. } | Input::Resume { .. } | Input::Resumed { .. } => {}
             Input::SessionOpened { .. } | Input::SessionClosed { .. } | Input::Tick => {}
             Input::Released { job, node } => {
                 self.change(job, node, |_, hold| if hold == NHold::Held { hold } else { NHold::Freed });
