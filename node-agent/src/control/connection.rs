@@ -414,7 +414,7 @@ impl Identity {
     }
 
     /// Suspends a job in the background, or resumes it.
-    pub(super) fn suspend(&self, supervisor: &Arc<Supervisor>, job: SessionKey, suspend: bool) {
+    pub(super) fn suspend(supervisor: &Arc<Supervisor>, job: SessionKey, suspend: bool) {
         let of_thread = supervisor.clone();
         let work = move || {
             let outcome = of_thread.suspend_job(job, suspend);

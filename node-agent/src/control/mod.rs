@@ -43,7 +43,7 @@ pub(crate) async fn run(
                 Effect::Send(word) => is_heard &= connection.as_ref().is_some_and(|open| open.send(words(word))),
                 Effect::EndProcess(driver, process) => supervisor.end_driver(driver, process),
                 Effect::RunScript(script, job) => identity.run_script(supervisor, script, job),
-                Effect::Suspend(job, suspend) => identity.suspend(supervisor, job, suspend),
+                Effect::Suspend(job, suspend) => Identity::suspend(supervisor, job, suspend),
                 Effect::Measure => identity.measure(supervisor),
                 Effect::Test(ordinal, number) => identity.test(supervisor, ordinal, number),
                 Effect::Leave(ending) => {

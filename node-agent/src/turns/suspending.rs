@@ -48,9 +48,9 @@ impl TurnService {
                 Ok(bytes) => left = left.saturating_sub(bytes),
                 Err(why) => {
                     // Their memory is free, so that no process refuses.
-                    self.resume(job)
-                        .inspect_err(|error| tracing::warn!("a refused suspension is undone: {error}"))
-                        .ok();
+                    if let Err(error) = self.resume(job) {
+                        tracing::warn!("a refused suspension can't be undone: {error}");
+                    }
                     return Err(why);
                 }
             }
@@ -67,8 +67,9 @@ impl TurnService {
         for (at, member) in members.iter().enumerate() {
             if let Err(why) = self.order(*member, TurnOrder::Resume) {
                 for resumed in &members[..at] {
-                    let again = self.order(*resumed, TurnOrder::Suspend { room: u64::MAX });
-                    again.inspect_err(|error| tracing::warn!("a refused resumption is undone: {error}")).ok();
+                    if let Err(error) = self.order(*resumed, TurnOrder::Suspend { room: u64::MAX }) {
+                        tracing::warn!("a refused resumption can't be undone: {error}");
+                    }
                 }
                 return Err(why);
             }

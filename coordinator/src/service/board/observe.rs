@@ -5,7 +5,7 @@ use super::super::driver::Driver;
 use super::{Board, DeviceSeen, JobSeen, NodeSeen, Orders, SessionSeen, UseSeen, index};
 use accord_cluster::{Cluster, Millis, Node, NodeState, Session};
 use accord_proto::v1;
-use accord_scheduler::{AccountOrder, DrainTarget, JobId, JobView, Phase, Scheduler, SuspensionStage};
+use accord_scheduler::{AccountOrder, DrainTarget, JobId, JobView, Phase, SuspensionStage};
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{DeviceId, DeviceLoad, NodeId, SessionId, natural_order};
 use std::collections::HashMap;

@@ -189,7 +189,7 @@ impl Naive {
                     of.kept_until = (!connected).then_some(until);
                 }
             }
-            // Histories have no suspensions: tests/suspensions.rs has them, beside a model of its own.
+            // Histories have no suspensions: tests/suspensions.rs has them.
             Input::Suspend { .. } | Input::Suspended { .. } | Input::Resume { .. } | Input::Resumed { .. } => {}
             Input::SessionOpened { .. } | Input::SessionClosed { .. } | Input::Tick => {}
             Input::Released { job, node } => {
