@@ -17,7 +17,7 @@ pub(crate) struct FirmClaim {
     /// The end of the job's limit after that start.
     pub(crate) ends: Millis,
     pub(crate) host_resources: HostResources,
-    /// What jobs and all claims leave of the node at the start, while the start is ahead. The pool sets it.
+    /// The part of the node that jobs and all claims leave at the start, while the start is ahead. The pool sets it.
     pub(crate) left: HostResources,
 }
 
