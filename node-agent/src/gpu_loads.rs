@@ -5,7 +5,7 @@ use crate::own_program::again;
 use crate::process::{self, Spawner};
 use crate::supervise::Supervisor;
 use accord_device::cuda::nvml::Nvml;
-use accord_types::{DeviceInfo, DeviceKind, DeviceLoad, threads};
+use accord_types::{DeviceInfo, DeviceLoad, threads};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal, set_parent_process_death_signal};
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// The first argument that makes this program print the GPUs' loads. Names of GPUs follow: `ORDINAL=UUID`.
 pub const ARGUMENT: &str = "gpu-loads";
+/// The begin of the driver's names of GPUs, which the library knows.
+const UUID_PREFIX: &str = "GPU-";
 /// Time between two samples.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Silence of the child after which the loads are unknown: the driver hangs.
@@ -76,7 +78,7 @@ pub(crate) fn watch(
     devices: &[DeviceInfo],
     supervisor: &Arc<Supervisor>,
 ) -> io::Result<()> {
-    let gpus = devices.iter().filter(|device| device.kind == DeviceKind::CUDA);
+    let gpus = devices.iter().filter(|device| device.uuid.starts_with(UUID_PREFIX));
     let (known, names): (Vec<u32>, Vec<String>) =
         gpus.map(|gpu| (gpu.id.ordinal, format!("{}={}", gpu.id.ordinal, gpu.uuid))).unzip();
     if names.is_empty() {

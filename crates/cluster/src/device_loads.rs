@@ -2,27 +2,10 @@
 
 use super::effect::Effect;
 use super::input::LinkId;
+use super::node::Node;
 use super::state::Cluster;
 use super::time::Millis;
-use accord_types::{DeviceId, DeviceLoad, NodeId};
-use std::collections::BTreeMap;
-
-/// Loads of devices of registered nodes.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct DeviceLoads {
-    devices: BTreeMap<DeviceId, DeviceLoad>,
-}
-
-impl DeviceLoads {
-    /// Forgets the loads of a node, whose agent registers.
-    pub(super) fn forget(&mut self, node: NodeId) {
-        let all = DeviceId { node, ordinal: 0 }..=DeviceId { node, ordinal: u32::MAX };
-        let known: Vec<DeviceId> = self.devices.range(all).map(|(device, _)| *device).collect();
-        for device in known {
-            self.devices.remove(&device);
-        }
-    }
-}
+use accord_types::{DeviceId, DeviceLoad};
 
 impl Cluster {
     /// Keeps an agent's report on its devices.
@@ -36,14 +19,14 @@ impl Cluster {
         let Some(node) = self.note_alive(now, link, out) else { return };
         for (ordinal, load) in loads {
             if self.nodes.get(&node).is_some_and(|node| node.device(*ordinal).is_some()) {
-                self.device_loads.devices.insert(DeviceId { node, ordinal: *ordinal }, *load);
+                self.device_loads.take(DeviceId { node, ordinal: *ordinal }, *load);
             }
         }
     }
 
     /// Returns the present load of a device by all programs of its machine; unknown unless the node's agent reports it.
     pub fn load_of(&self, device: DeviceId) -> DeviceLoad {
-        let is_up = self.nodes.get(&device.node).is_some_and(super::node::Node::is_up);
-        self.device_loads.devices.get(&device).filter(|_| is_up).copied().unwrap_or_default()
+        let is_up = self.nodes.get(&device.node).is_some_and(Node::is_up);
+        self.device_loads.get(device).filter(|_| is_up).unwrap_or_default()
     }
 }

@@ -35,6 +35,7 @@ mod job;
 mod joiners;
 mod joining;
 mod keepers;
+mod load_table;
 mod measured_path;
 mod new_reservation;
 mod node;

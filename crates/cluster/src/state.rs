@@ -3,7 +3,6 @@
 use super::allocations::Allocations;
 use super::class_times::ClassTimes;
 use super::deferred_requests::DeferredRequests;
-use super::device_loads::DeviceLoads;
 use super::effect::Effect;
 use super::ended_sessions::EndedSessions;
 use super::fault_table::FaultTable;
@@ -11,6 +10,7 @@ use super::held_uses::HeldUses;
 use super::input::{ClientId, Input, LinkId};
 use super::job::Opener;
 use super::joiners::Joiners;
+use super::load_table::DeviceLoads;
 use super::node::Node;
 use super::node_table::NodeTable;
 use super::path_table::Paths;

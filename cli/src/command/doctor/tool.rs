@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What a program answered.
+/// The answer of a program.
 pub(super) enum ToolAnswer {
     /// Its output, of both streams.
     Lines(String),
