@@ -58,9 +58,9 @@ pub struct WantedDevices {
 /// The time limits of a session.
 #[derive(Clone, Copy)]
 pub struct TimeLimits {
-    /// Of a silent executor; `None` means no limit.
+    /// The time limit of a silent executor; `None` means no limit.
     pub silence: Option<Duration>,
-    /// Of a silent coordinator.
+    /// The time limit of a silent coordinator.
     pub opening: Duration,
 }
 

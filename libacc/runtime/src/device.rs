@@ -1,6 +1,7 @@
 //! One device with what the program's side knows of it.
 
 use crate::address_space::AddressSpace;
+use crate::device_rules::DeviceRules;
 use crate::failed_launch::FailedLaunch;
 use crate::memory::Allocator;
 use crate::pending_copies_out::PendingCopiesOut;
@@ -16,8 +17,8 @@ use crate::write_back::{EffectCache, WriteBacks};
 use accord_types::short_lock::{self, ShortGuard, ShortLock};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
-    AddressRange, Check, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, GlobalSpec, HostRange,
-    LaunchDims, QueueId, Result,
+    AddressRange, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, GlobalSpec, HostRange, LaunchDims,
+    QueueId, Result,
 };
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar};
@@ -45,18 +46,6 @@ pub(crate) struct Device {
     pub(crate) has_write_backs: AtomicBool,
     arrived: Condvar,
     queues: ShortLock<Queues>,
-}
-
-/// The session's settings for a device.
-pub(crate) struct DeviceRules {
-    /// The program's arrays may be page-locked.
-    pub(crate) locks_pages: bool,
-    /// Whether blocks that a region gets a pointer to are mapped for it.
-    pub(crate) maps_unmapped: bool,
-    /// Whether the calls that map data are recorded for messages.
-    pub(crate) notes_origins: bool,
-    /// Whether regions are checked for writing outside of blocks.
-    pub(crate) checks_bounds: bool,
 }
 
 /// Starts and ends of a device.
@@ -142,12 +131,7 @@ impl Device {
         shared: Shared,
         settings: &Settings,
     ) -> Self {
-        let rules = DeviceRules {
-            locks_pages: !settings.pageable,
-            maps_unmapped: settings.maps_unmapped,
-            notes_origins: settings.explains_errors,
-            checks_bounds: settings.check == Check::Bounds && client.guards_blocks(),
-        };
+        let rules = DeviceRules::new(settings, client.guards_blocks());
         Self {
             device_type: client.device_type(),
             client,

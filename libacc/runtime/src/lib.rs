@@ -13,6 +13,7 @@ mod bounds;
 pub mod compare;
 mod construct;
 mod device;
+mod device_rules;
 mod explain;
 mod failed_launch;
 mod growth;

@@ -38,7 +38,11 @@ const TURNS: &[(&str, &str, &str)] = &[
         "frames are sent in order; who must not wait tries, and leaves the rest",
     ),
     ("libacc/client/src/remote/connection.rs", "reader", "events are read; other waiters sleep until theirs is read"),
-    ("libacc/client/src/remote/images.rs", "ids", "an image is sent; who needs one may name it only behind that"),
+    (
+        "libacc/client/src/remote/connection.rs",
+        "images_sent",
+        "an image is sent; who needs one may name it only behind that",
+    ),
     ("libacc/src/loader.rs", "HASHES", "a file is read from the disk; others of the same kind would read it too"),
     ("libacc/src/host_memory.rs", "names", "a file's symbols are read; for errors and traces only"),
     ("crates/executor/src/hosted.rs", "making", "a stream is made; queues that have one don't take it"),

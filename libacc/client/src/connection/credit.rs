@@ -29,6 +29,19 @@ impl Need {
     }
 }
 
+/// The credit that the executor has granted.
+pub(super) struct GrantedCredit {
+    pub(super) commands: Credit,
+    pub(super) exchanged: ExchangeCredit,
+}
+
+impl GrantedCredit {
+    /// Creates the credit of a new connection, with this many copies of each role.
+    pub(super) fn new(exchange_window: u32) -> Self {
+        Self { commands: Credit::default(), exchanged: ExchangeCredit::new(exchange_window) }
+    }
+}
+
 /// Bytes of commands without returned credit.
 #[derive(Default)]
 pub(super) struct Credit {

@@ -12,6 +12,14 @@
 
 use std::time::Duration;
 
+/// Appended frames that no thread has taken yet.
+#[derive(Default)]
+pub(super) struct UnsentFrames {
+    pub(super) frames: Vec<u8>,
+    /// The policy that decides which thread sends them, and when.
+    pub(super) flush: FlushPolicy,
+}
+
 /// Poll intervals of the flusher: after it found something to send, and after it didn't.
 const POLL_WHILE_BUSY: Duration = Duration::from_micros(20);
 const POLL_WHILE_IDLE: Duration = Duration::from_micros(150);

@@ -6,9 +6,9 @@ mod positions;
 pub use positions::PositionQueries;
 
 use super::completion_actions::{Completion, CompletionActions, StoreDecision};
-use super::credit::{Credit, ExchangeCredit, Need};
+use super::credit::{GrantedCredit, Need};
 use super::effects::{CopyLine, Effect, Effects};
-use super::flush_policy::{Flush, FlushPolicy, FlusherStep};
+use super::flush_policy::{Flush, FlusherStep, UnsentFrames};
 use super::peer_lanes::PeerLanes;
 use super::queries_ahead::QueriesAhead;
 use super::queues::{DeviceState, Devices, MayStall};
@@ -103,7 +103,7 @@ pub enum Requested {
 /// The program's side of a connection. `W` identifies a thread to wake. The origin of times is arbitrary.
 pub struct Machine<W> {
     unsent: UnsentFrames,
-    credit: MachineCredit,
+    credit: GrantedCredit,
     devices: Devices,
     /// The lanes to the executors that this one pushes to.
     peer_lanes: PeerLanes,
@@ -115,20 +115,6 @@ pub struct Machine<W> {
     lost: Option<Error>,
     effects: Effects<W>,
     next_ticket: u64,
-}
-
-/// Appended frames that no thread has taken yet.
-#[derive(Default)]
-struct UnsentFrames {
-    frames: Vec<u8>,
-    /// Which thread sends them, and when.
-    flush: FlushPolicy,
-}
-
-/// The credit that the executor has granted.
-struct MachineCredit {
-    commands: Credit,
-    exchanged: ExchangeCredit,
 }
 
 impl<W> Default for Machine<W> {
@@ -143,7 +129,7 @@ impl<W> Machine<W> {
     pub fn new(exchange_window: u32) -> Self {
         Self {
             unsent: UnsentFrames::default(),
-            credit: MachineCredit { commands: Credit::default(), exchanged: ExchangeCredit::new(exchange_window) },
+            credit: GrantedCredit::new(exchange_window),
             devices: Devices::default(),
             peer_lanes: PeerLanes::default(),
             copies_out: CompletionActions::default(),

@@ -2,7 +2,6 @@
 
 use super::copy_wakeups::CopyWakeups;
 use super::event_reader::EventReader;
-use super::images::SentImages;
 use super::node_spec::NodeSpec;
 use super::peer_liveness::ConnectionLiveness;
 use super::unsent::Unsent;
@@ -21,7 +20,8 @@ use accord_fabric::{ProgramSpec, clock};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
-use accord_types::{Error, ErrorCode, QueueId, Result};
+use accord_types::{Error, ErrorCode, ImageId, QueueId, Result};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 use std::thread::Thread;
@@ -56,7 +56,8 @@ pub(crate) struct Connection {
     /// The lock of the thread that reads.
     pub(super) reader: TurnLock<EventReader>,
     pub(super) copy_wakeups: CopyWakeups,
-    pub(super) images: SentImages,
+    /// The images that the executor has.
+    pub(super) images_sent: TurnLock<HashSet<ImageId>>,
     pub(super) exchange: Arc<Exchange>,
     pub(super) alive: ConnectionLiveness,
 }
@@ -103,7 +104,7 @@ impl Connection {
             write: TurnLock::default(),
             reader: TurnLock::new(EventReader::new()),
             copy_wakeups: CopyWakeups::default(),
-            images: SentImages::default(),
+            images_sent: TurnLock::default(),
             exchange,
             alive: ConnectionLiveness::default(),
             spec,

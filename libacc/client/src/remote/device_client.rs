@@ -2,6 +2,7 @@
 
 use super::connection::Connection;
 use super::fixed_dims::FixedDims;
+use super::images;
 use super::remote_node::RemoteNode;
 use crate::cluster::BeforeStart;
 use crate::connection::{Completion, CopyOut, MayStall, Need, PositionQueries, Reply};
@@ -104,7 +105,7 @@ impl RemoteDeviceClient {
         let device = self.device();
         connection.name_device(device, self.num());
         if self.backend.capabilities.takes_images {
-            connection.images.send_all(connection)?;
+            images::send_all(connection)?;
         }
         let AddressRange { start: DevicePtr(start), len } = *self.place.lock();
         let reply = connection.ask(|ticket| Command::Open { device, ticket, start, len }, &[])?;
@@ -116,7 +117,7 @@ impl RemoteDeviceClient {
     }
 
     fn send_image_of(&self, connection: &Arc<Connection>, what: Option<ImageRef>) -> Result<()> {
-        if self.backend.capabilities.takes_images { connection.images.send_of(connection, what) } else { Ok(()) }
+        if self.backend.capabilities.takes_images { images::send_of(connection, what) } else { Ok(()) }
     }
 
     fn operate(&self, queue: QueueId, stall: MayStall, command: &Command, payload: &[&[u8]]) -> Result<()> {

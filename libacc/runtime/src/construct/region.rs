@@ -40,7 +40,7 @@ pub(crate) struct Region {
 pub(crate) struct Attachments {
     /// All of them.
     pub(crate) held: Vec<(EntryId, usize)>,
-    /// Those that `attach` clauses of a compute construct name.
+    /// Attachments that `attach` clauses of a compute construct name.
     pub(crate) by_clause: Vec<(EntryId, usize)>,
     /// Pointers that the construct was the first to store.
     pub(crate) stored: Vec<(EntryId, usize)>,
