@@ -9,7 +9,7 @@ use super::grants::Grants;
 use super::jobs::Jobs;
 use super::measurements::Measuring;
 use super::quota::Quota;
-use super::suspensions::Suspensions;
+use super::suspended_jobs::Suspensions;
 use super::uses::Uses;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::route::Endpoint;
