@@ -5,7 +5,7 @@
 
 use crate::report::{Report, build_folder, quantile};
 use accord_cluster::{ClientId, Input, LinkId, Registration};
-use accord_coordinator::service::{Driver, DriverSettings, StateWriter, unix_ms};
+use accord_coordinator::service::{Driver, DriverSettings, StateWriter, ToProgram, unix_ms};
 use accord_coordinator::store::FileStore;
 use accord_fabric::frame::session::Message;
 use accord_fabric::new_session_key;
@@ -148,9 +148,9 @@ impl Site {
     }
 }
 
-async fn await_begin(client: ClientId, mut messages: mpsc::Receiver<Message>, begun: Sender<(ClientId, Instant)>) {
+async fn await_begin(client: ClientId, mut messages: mpsc::Receiver<ToProgram>, begun: Sender<(ClientId, Instant)>) {
     while let Some(message) = messages.recv().await {
-        if matches!(message, Message::Held(_)) {
+        if matches!(message.message(), Message::Held(_)) {
             let _ = begun.send((client, Instant::now()));
         }
     }

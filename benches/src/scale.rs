@@ -7,7 +7,7 @@
 use crate::process_use::resident_bytes;
 use crate::report::{Report, quantile};
 use accord_cluster::{Input, Limits, LinkId};
-use accord_coordinator::service::{AgentSender, Driver, DriverSettings, registration};
+use accord_coordinator::service::{AgentSender, Driver, DriverSettings, ToProgram, registration};
 use accord_fabric::frame::session::{HEADER_LEN, Message};
 use accord_fabric::new_session_key;
 use accord_proto::bounds::Bounded;
@@ -119,7 +119,7 @@ struct Node {
 /// A job that has its device.
 struct Job {
     client: accord_cluster::ClientId,
-    messages: Receiver<Message>,
+    messages: Receiver<ToProgram>,
     grant: Option<v1::JobGrant>,
 }
 
@@ -201,13 +201,13 @@ impl Site {
         let Message::Hold(request) = Message::decode(bytes[4], &bytes[HEADER_LEN..]).map_err(text)? else {
             return Err("no request".to_owned());
         };
-        let (outbox, mut messages): (Sender<Message>, _) = mpsc::channel(FEW);
+        let (outbox, mut messages): (Sender<ToProgram>, _) = mpsc::channel(FEW);
         let client = self.driver.add_client(outbox);
         let key = new_session_key().map_err(text)?;
         self.driver.input(Input::Hold { client, request, key, user: format!("user{}", node % 100) });
         let (grants, _) = self.written()?;
         loop {
-            let message = messages.try_recv().map_err(|_| format!("a job does not begin on n{node}"))?;
+            let message = messages.try_recv().map_err(|_| format!("a job does not begin on n{node}"))?.message();
             std::hint::black_box(message.encode());
             match message {
                 Message::Held(_) => return Ok(Job { client, messages, grant: grants.into_iter().next() }),

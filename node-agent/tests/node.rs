@@ -436,6 +436,9 @@ impl AgentModel {
                 Effect::Send(AgentReport::Tested(..)) | Effect::Test(..) => {
                     panic!("no device is to be tested: {effect:?}")
                 }
+                Effect::Suspend(..) | Effect::Send(AgentReport::JobSuspended(..)) => {
+                    panic!("no job is to be suspended: {effect:?}")
+                }
                 Effect::EndProcess(..) => panic!("no program drives devices"),
                 Effect::Leave(why) => panic!("{why:?}"),
             }

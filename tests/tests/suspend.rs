@@ -137,6 +137,8 @@ fn gpu_cluster(driver: &Path, set: &[(&str, &str)]) -> (Cluster, std::path::Path
     let program = compile(&Program::read(source, Language::C).unwrap(), variant).unwrap().program;
     let cluster = Cluster::builder().hosts(1).devices(0).gpus(&[1]).env("LD_LIBRARY_PATH", driver);
     let cluster = cluster.env("FAKE_CUDA_KERNELS", driver.join("cluster_kernels.so")).env("ACCORD_CACHE", "off");
+    // The tests' driver looks like a program's own use of CUDA.
+    let cluster = cluster.env("ACCORD_ROWS", "on");
     let cluster = set.iter().fold(cluster, |cluster, (name, value)| cluster.env(name, *value));
     (cluster.start().unwrap(), program)
 }

@@ -97,7 +97,7 @@ pub(crate) struct Job {
     pub(crate) planned_end: Millis,
     pub(crate) sessions: u32,
     pub(crate) suspension: Option<Suspension>,
-    /// Why the last suspension or resumption has failed.
+    /// The reason for which the last suspension or resumption has failed.
     pub(crate) suspension_refused: Option<String>,
     /// The time of earlier suspensions, which does not count for the limit.
     pub(crate) stood_still_ms: u64,

@@ -39,7 +39,7 @@ pub(crate) struct Suspension {
     /// The time that is left of the lease.
     pub(crate) left_ms: u64,
     pub(crate) since: Millis,
-    /// Who has suspended the job.
+    /// The user or administrator who has suspended the job.
     pub(crate) by: String,
     pub(crate) reason: String,
 }
@@ -60,7 +60,7 @@ pub struct SuspensionView {
     pub stage: SuspensionStage,
     /// Its begin.
     pub since: Millis,
-    /// Who has suspended the job.
+    /// The user or administrator who has suspended the job.
     pub by: String,
     /// The reason; empty if none was given.
     pub reason: String,

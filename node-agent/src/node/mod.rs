@@ -31,6 +31,7 @@ mod reporting;
 mod saved;
 mod scripts;
 mod state;
+mod suspended_jobs;
 mod suspensions;
 mod testing;
 mod uses;

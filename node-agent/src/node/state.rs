@@ -10,7 +10,7 @@ use super::jobs::Jobs;
 use super::loads::Loads;
 use super::measurements::Measuring;
 use super::quota::Quota;
-use super::suspensions::Suspensions;
+use super::suspended_jobs::Suspensions;
 use super::uses::Uses;
 use accord_fabric::ending::ExecutorEnding;
 use accord_fabric::route::Endpoint;

@@ -63,7 +63,7 @@ pub(super) struct Process {
     pub(super) answer: OrderAnswer,
 }
 
-/// What a process is.
+/// The kind of a process that drives devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ProcessKind {
     Executor,
