@@ -96,7 +96,7 @@ fn device_arrays_are_buffers_of_all_kinds_of_calls() {
     }
 }
 
-/// Reductions that scatter, lists of datatypes, packed data, one-sided access from device arrays, files.
+/// Reductions that scatter, packed data, one-sided access from device arrays.
 #[test]
 fn device_arrays_are_buffers_of_further_calls() {
     if is_skipped() {

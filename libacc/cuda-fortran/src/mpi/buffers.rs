@@ -26,8 +26,6 @@ pub(super) enum Counts {
     EachRank(usize),
     /// A list with a number for each rank, and a list of displacements.
     Lists(usize, usize),
-    /// Lists for each rank: numbers, displacements in bytes, datatypes.
-    TypedLists(usize, usize, usize),
     /// A list with a number for each rank, all of which are there.
     Sum(usize),
     /// The own number of such a list, of which the call writes no more; with `MPI_IN_PLACE` all are there.
@@ -55,7 +53,7 @@ pub(super) struct Buffer {
 /// Indices of arguments that describe the participants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Group {
-    /// `None` for routines of windows and files.
+    /// `None` for routines of windows.
     pub(super) communicator: Option<usize>,
     pub(super) root: Option<usize>,
 }
@@ -169,14 +167,6 @@ impl Buffer {
                 let block = block(0, number(at));
                 return Some(vec![Piece { offset: 0, block, datatype: 0, extents: Extents::BYTE }]);
             }
-            Counts::TypedLists(counts, offsets, datatypes) => {
-                let each = all(counts).iter().zip(all(offsets)).zip(all(datatypes));
-                let pieces = each.filter(|((count, _), _)| **count > 0).map(|((count, offset), datatype)| {
-                    let extents = library::extents(*datatype)?;
-                    Some(Piece { offset: *offset as isize, block: block(0, *count), datatype: *datatype, extents })
-                });
-                return pieces.collect();
-            }
         };
         let datatype = number(self.datatype);
         let extents = library::extents(datatype)?;
@@ -237,7 +227,7 @@ impl StagedBuffer {
             let Some(communicator) = communicator else {
                 end(
                     SourceLine::now(),
-                    "a device array with gaps between its elements receives from a window or a file",
+                    "a device array with gaps between its elements receives from a window",
                     "receive to a host array, or without gaps",
                 )
             };

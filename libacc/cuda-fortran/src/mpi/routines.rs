@@ -116,7 +116,7 @@ macro_rules! routines {
     )*};
 }
 
-use Counts::{Bytes, EachRank, Element, Lists, One, OwnOf, OwnOfEach, Sum, TypedLists};
+use Counts::{Bytes, EachRank, Element, Lists, One, OwnOf, OwnOfEach, Sum};
 use End::{PersistentRequest, Request, Window};
 use RequestRoutine::{Completes, Frees, Starts};
 use WindowRoutine::{CompletesAll, CompletesRank};
@@ -137,7 +137,6 @@ const GATHERED_BY_ALL: &[Buffer] = &[reads(0, One(1), 2), writes(3, EachRank(4),
 const GATHERED_BY_ALL_LISTS: &[Buffer] = &[reads(0, One(1), 2), writes(3, Lists(4, 5), 6)];
 const ALL_TO_ALL: &[Buffer] = &[reads(0, EachRank(1), 2), writes(3, EachRank(4), 5)];
 const ALL_TO_ALL_LISTS: &[Buffer] = &[reads(0, Lists(1, 2), 3), writes(4, Lists(5, 6), 7)];
-const ALL_TO_ALL_TYPED: &[Buffer] = &[reads(0, TypedLists(1, 2, 3), 3), writes(4, TypedLists(5, 6, 7), 7)];
 const REDUCED_LISTS: &[Buffer] = &[reads(0, Sum(2), 3), writes(1, OwnOf(2), 3)];
 const REDUCED_BLOCKS: &[Buffer] = &[reads(0, EachRank(2), 3), writes(1, OwnOfEach(2), 3)];
 /// Buffers of packed data, which have no datatype of their own.
@@ -147,11 +146,6 @@ const UNPACKED: &[Buffer] = &[reads(0, Bytes(1), 5), writes(3, One(4), 5)];
 const FETCHED: &[Buffer] = &[reads(0, One(1), 2), writes(3, One(4), 5)];
 const FETCHED_ELEMENT: &[Buffer] = &[reads(0, Element, 2), writes(1, Element, 2)];
 const SWAPPED_ELEMENT: &[Buffer] = &[reads(0, Element, 3), reads(1, Element, 3), writes(2, Element, 3)];
-/// Buffers of files, without and with an offset.
-const WRITTEN: &[Buffer] = &[reads(1, One(2), 3)];
-const READ: &[Buffer] = &[writes(1, One(2), 3)];
-const WRITTEN_AT: &[Buffer] = &[reads(2, One(3), 4)];
-const READ_AT: &[Buffer] = &[writes(2, One(3), 4)];
 
 routines! {
     mpi_send_(a b c d e f g) Exchange::new(5, SENT);
@@ -201,8 +195,6 @@ routines! {
     mpi_ialltoall_(a b c d e f g h i) Exchange::new(6, ALL_TO_ALL).until(Request(7));
     mpi_ialltoallv_(a b c d e f g h i j k) Exchange::new(8, ALL_TO_ALL_LISTS).until(Request(9));
 
-    mpi_alltoallw_(a b c d e f g h i j) Exchange::new(8, ALL_TO_ALL_TYPED);
-    mpi_ialltoallw_(a b c d e f g h i j k) Exchange::new(8, ALL_TO_ALL_TYPED).until(Request(9));
     mpi_reduce_scatter_(a b c d e f g) Exchange::new(5, REDUCED_LISTS);
     mpi_ireduce_scatter_(a b c d e f g h) Exchange::new(5, REDUCED_LISTS).until(Request(6));
     mpi_reduce_scatter_block_(a b c d e f g) Exchange::new(5, REDUCED_BLOCKS);
@@ -230,19 +222,6 @@ routines! {
     mpi_win_flush_local_(a b c) CompletesRank(0, 1);
     mpi_win_flush_local_all_(a b) CompletesAll(0);
     mpi_win_free_(a b) CompletesAll(0);
-
-    mpi_file_write_(a b c d e f) Exchange::alone(WRITTEN);
-    mpi_file_write_all_(a b c d e f) Exchange::alone(WRITTEN);
-    mpi_file_write_shared_(a b c d e f) Exchange::alone(WRITTEN);
-    mpi_file_write_ordered_(a b c d e f) Exchange::alone(WRITTEN);
-    mpi_file_write_at_(a b c d e f g) Exchange::alone(WRITTEN_AT);
-    mpi_file_write_at_all_(a b c d e f g) Exchange::alone(WRITTEN_AT);
-    mpi_file_read_(a b c d e f) Exchange::alone(READ);
-    mpi_file_read_all_(a b c d e f) Exchange::alone(READ);
-    mpi_file_read_shared_(a b c d e f) Exchange::alone(READ);
-    mpi_file_read_ordered_(a b c d e f) Exchange::alone(READ);
-    mpi_file_read_at_(a b c d e f g) Exchange::alone(READ_AT);
-    mpi_file_read_at_all_(a b c d e f g) Exchange::alone(READ_AT);
 
     mpi_start_(a b) Starts(Handles::One(0));
     mpi_startall_(a b c) Starts(Handles::Many(0, 1));
