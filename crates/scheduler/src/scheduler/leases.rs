@@ -267,7 +267,8 @@ impl Scheduler {
 
     /// Frees a job's devices on a node whose agent has confirmed the end.
     pub(super) fn released(&mut self, id: JobId, node: NodeId) {
-        let is_over = |hold: Hold| matches!(hold, Hold::Releasing | Hold::Lost | Hold::Suspended);
+        let has_ended = self.jobs.get(&id).is_some_and(|job| job.phase == Phase::Releasing);
+        let is_over = |hold: Hold| matches!(hold, Hold::Releasing | Hold::Lost) || has_ended && hold == Hold::Suspended;
         self.change_grants(id, node, |_, hold| if is_over(hold) { Hold::Freed } else { hold });
         self.forget_if_free(id);
     }
