@@ -496,7 +496,7 @@ impl LinkKind {
 pub struct AgentMessage {
     #[prost(
         oneof = "agent_message::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17"
     )]
     pub body: ::core::option::Option<agent_message::Body>,
 }
