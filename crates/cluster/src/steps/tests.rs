@@ -9,8 +9,8 @@ use super::super::state::{Cluster, Limits};
 use super::super::time::Millis;
 use accord_scheduler::JobId;
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, DeviceUse, DeviceVerdict, JobToken, NodeFigures, NodeId, OrderPolicy, PathTimes,
-    Rank, SessionGrant, SessionId, SessionKey, SessionRequest, SiteScript,
+    DeviceId, DeviceInfo, DeviceKind, DeviceLoad, DeviceUse, DeviceVerdict, JobToken, NodeFigures, NodeId, OrderPolicy,
+    PathTimes, Rank, SessionGrant, SessionId, SessionKey, SessionRequest, SiteScript,
 };
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -349,6 +349,7 @@ fn all_inputs(nodes: u32) -> u64 {
     }
     assert!(site.cluster.device_uses(all).count() > site.nodes as usize / 2);
     site.few(Input::UseEnded { link: link(5), sessions: vec![all] });
+    site.few(Input::AgentLoads { link: link(5), loads: vec![(0, DeviceLoad::default()), (1, DeviceLoad::default())] });
     site.few(Input::DeviceTested { link: link(5), ordinal: 1, number: 1, verdict: DeviceVerdict::Works });
     site.few(Input::Register { link: LinkId(3_000_002), registration: registration("n50", "") });
 
