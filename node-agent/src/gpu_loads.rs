@@ -119,8 +119,10 @@ fn follow_child(
     let read = child.stdout.take().map(|output| read_loads(output, known, take));
     if let Some(Err(error)) = read {
         tracing::warn!("the load of GPUs is unknown: {error}; look at the kernel's messages");
-        // A process that hangs inside the driver ends later, and is not waited for.
         let _ = pidfd_send_signal(&handle, Signal::KILL);
+        known.iter().for_each(|ordinal| take(*ordinal, DeviceLoad::default()));
+        // One that hangs inside the driver is waited for: the next one would hang there, too.
+        let _ = child.wait();
         return true;
     }
     let absent = child.wait().is_ok_and(|status| status.code() == Some(ABSENT.into()));

@@ -315,11 +315,18 @@ impl Allocations {
         for node in job.nodes() {
             self.by_node.entry(node).or_default().insert(id);
         }
+        let openers = self.take_openers(id);
+        self.use_begins(id);
+        openers
+    }
+
+    /// Returns the programs that wait for a job, which wait no more.
+    pub(super) fn take_openers(&mut self, id: JobId) -> BTreeMap<ClientId, Opener> {
+        let Some(job) = self.jobs.get_mut_unnoted(&id) else { return BTreeMap::new() };
         let openers = std::mem::take(&mut job.openers);
         for client in counted(openers.keys()) {
             self.waiting.remove(client);
         }
-        self.use_begins(id);
         openers
     }
 

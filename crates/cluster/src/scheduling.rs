@@ -80,7 +80,7 @@ impl Cluster {
             Decided::Resume { job, node } => self.order_suspension(job, node, false, out),
             Decided::Suspended { job } => self.is_suspended(now, job),
             Decided::DevicesHeldAgain { job } => self.allocations.hold_again(job),
-            Decided::Resumed { job } => self.is_resumed(now, job),
+            Decided::Resumed { job } => self.is_resumed(now, job, out),
             Decided::SuspensionFailed { job, why } => self.suspension_failed(now, job, &why),
             Decided::Release { job, node } => self.release(job, node, out),
             Decided::Quarantine { device } => self.quarantine_changed(now, device, out),
@@ -168,8 +168,12 @@ impl Cluster {
 
     /// Opens a program's session in a job, or waits for the job's start.
     pub(super) fn enter_job(&mut self, now: Millis, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
+        let suspended = self.allocations.scheduler().suspension(id);
         if self.allocations.job(id).is_some_and(|job| matches!(job.stage, Stage::Running(_))) {
-            self.open_in_job(now, id, opener, out);
+            match suspended {
+                Some(suspension) => self.wait_for_resumption(id, opener, &suspension.by, out),
+                None => self.open_in_job(now, id, opener, out),
+            }
             self.allocations.check_keeper(id, self.allocations.linger_ms());
         } else {
             self.allocations.wait_for(id, opener);
@@ -178,7 +182,7 @@ impl Cluster {
     }
 
     /// Opens a session in a running job. Its devices are those of the job, in the order of the program's numbers.
-    fn open_in_job(&mut self, now: Millis, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
+    pub(super) fn open_in_job(&mut self, now: Millis, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
         let Opener { client, request, owner } = opener;
         let own = self.nodes.named(&request.node_name);
         let given = self.allocations.part_of(id, request.rank, own);

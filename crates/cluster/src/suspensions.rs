@@ -1,14 +1,15 @@
 //! Suspended jobs: orders to their agents, and what stands still meanwhile.
 
 use super::allocations::Allocations;
-use super::effect::{AgentOrder, Effect};
+use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::LinkId;
+use super::job::Opener;
 use super::node::Node;
 use super::state::Cluster;
 use super::steps::counted;
 use super::time::Millis;
 use accord_scheduler::{Input, JobId, SuspensionStage};
-use accord_types::{JobGrant, NodeId, SessionKey};
+use accord_types::{JobGrant, NodeId, QueuedJob, SessionKey};
 
 impl Cluster {
     /// Orders the agent of a node to suspend a job or to resume it. An agent that is away is told once it is back.
@@ -75,7 +76,7 @@ impl Cluster {
     }
 
     /// Notes that a suspended job runs again.
-    pub(super) fn is_resumed(&mut self, now: Millis, id: JobId) {
+    pub(super) fn is_resumed(&mut self, now: Millis, id: JobId, out: &mut Vec<Effect>) {
         for session in self.sessions_of_job(id) {
             let Some(session) = self.sessions.get_mut(&session) else { continue };
             if let Some(left) = session.left_ms.take() {
@@ -85,7 +86,21 @@ impl Cluster {
             }
         }
         self.allocations.use_begins(id);
-        self.note_suspension(now, id, &format!("job {id} is resumed"));
+        self.note_suspension(now, id, &format!("job {id} goes on"));
+        for opener in self.allocations.take_openers(id).into_values() {
+            self.open_in_job(now, id, opener, out);
+        }
+        self.allocations.check_keeper(id, self.allocations.linger_ms());
+    }
+
+    /// Has a program wait that opens a session in a suspended job.
+    pub(super) fn wait_for_resumption(&mut self, id: JobId, opener: Opener, by: &str, out: &mut Vec<Effect>) {
+        let Some(token) = self.allocations.job(id).map(|job| job.token) else { return };
+        let by = if by.is_empty() { "an administrator" } else { by };
+        let why = format!("{by} has suspended the job");
+        let queued = QueuedJob { token, position: None, why, starts_in_ms: None };
+        out.push(Effect::ToClient(opener.client, ClientPush::Queued(queued)));
+        self.allocations.wait_for(id, opener);
     }
 
     /// Notes why a job can't be suspended or resumed.

@@ -45,4 +45,4 @@ pub use memory_handle::MemoryHandle;
 pub use program::{OutputSink, ProgramSpec, SilenceLimit, WorkerStart};
 pub use replaced_pages::replaced as replaced_pages;
 pub use same_host::SameHostPeers;
-pub use turn::{TurnAgent, TurnKeeper, resume, suspend};
+pub use turn::{TurnAgent, TurnKeeper, hold_anyway, resume, suspend};

@@ -1,6 +1,6 @@
 //! A process's end of the lane by which the node's agent gives out turns on devices, and suspends the process's work on them.
 
-use accord_device::{TurnAgent, TurnKeeper, resume, suspend};
+use accord_device::{TurnAgent, TurnKeeper, hold_anyway, resume, suspend};
 use accord_fabric::transport::SharedLane;
 use accord_fabric::turn_messages::{HoldTurn, TurnChannel, TurnOrder, TurnRequest};
 use accord_types::short_lock::ShortLock;
@@ -86,8 +86,7 @@ impl TurnLane {
         if let Some(bytes) = ended.suspended {
             let earlier = self.keepers.lock().suspended.replace(bytes);
             if earlier.is_none() {
-                // Devices that have joined since have no memory yet, and nothing to refuse.
-                let _ = suspend(&self.keepers(), u64::MAX);
+                hold_anyway(&self.keepers());
             }
         }
         ended.keepers.retain(|(ordinal, keeper)| match self.insert(*ordinal, keeper) {
@@ -150,16 +149,22 @@ impl TurnLane {
 
     fn suspend(&self, room: u64) {
         let _one = self.suspension.take();
+        // No device joins meanwhile, and none of a lane that has ended.
+        let _members = self.membership.take();
         let earlier = self.keepers.lock().suspended;
         if let Some(bytes) = earlier {
             return self.send(TurnRequest::Suspended { bytes });
         }
-        // No device joins meanwhile.
-        let _members = self.membership.take();
         match suspend(&self.keepers(), room) {
             Ok(bytes) => {
                 self.keepers.lock().suspended = Some(bytes);
                 self.send(TurnRequest::Suspended { bytes });
+            }
+            Err(_) if room == u64::MAX => {
+                // The job is suspended already.
+                hold_anyway(&self.keepers());
+                self.keepers.lock().suspended = Some(0);
+                self.send(TurnRequest::Suspended { bytes: 0 });
             }
             Err(why) => self.send(TurnRequest::Refused(why)),
         }
@@ -167,8 +172,8 @@ impl TurnLane {
 
     fn resume(&self) {
         let _one = self.suspension.take();
-        let is_suspended = self.keepers.lock().suspended.is_some();
         let _members = self.membership.take();
+        let is_suspended = self.keepers.lock().suspended.is_some();
         match if is_suspended { resume(&self.keepers()) } else { Ok(()) } {
             Ok(()) => {
                 self.keepers.lock().suspended = None;
@@ -219,8 +224,7 @@ impl TurnAgent for TurnLane {
         let Insertion::Joined(number) = self.insert(ordinal, keeper) else { return };
         let is_suspended = self.keepers.lock().suspended.is_some();
         if is_suspended {
-            // A device without memory has nothing to refuse.
-            let _ = suspend(std::slice::from_ref(keeper), u64::MAX);
+            hold_anyway(std::slice::from_ref(keeper));
         }
         self.announce(ordinal, number, keeper);
     }

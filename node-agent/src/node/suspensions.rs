@@ -16,8 +16,9 @@ impl Node {
             return;
         }
         let of_job = known.entry(job).or_default();
-        // Nothing of an unknown job is here.
-        if of_job.runs.is_none() && (of_job.is_suspended == suspend || !is_known) {
+        // Nothing of an unknown job is here. A job that was never said to be suspended may have processes whose suspension could
+        // not be undone.
+        if of_job.runs.is_none() && (suspend && of_job.is_suspended || !is_known) {
             of_job.ordered = None;
             of_job.answer = Some((suspend, Ok(())));
         } else {

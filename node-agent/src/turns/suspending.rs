@@ -7,8 +7,9 @@ use accord_types::short_lock::ShortGuard;
 use accord_types::{SessionId, SessionKey};
 use std::time::{Duration, Instant};
 
-/// The longest wait for a process's answer. It copies gigabytes, and waits for regions and for memory 10 s each.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest wait for a process's answer. It copies gigabytes, and waits for regions and for memory 10 s each. An order and
+/// its undoing end within the coordinator's wait of 300 s.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(140);
 
 impl TurnService {
     /// Notes the jobs that an earlier agent has suspended.
@@ -74,7 +75,17 @@ impl TurnService {
                 return Err(why);
             }
         }
-        self.table.lock().suspended.remove(&job);
+        let mut table = self.table.lock();
+        table.suspended.remove(&job);
+        // Processes that have joined meanwhile were suspended as they came.
+        let late = table.of_job(job).into_iter().filter(|member| !members.contains(member));
+        let late: Vec<_> = late.filter_map(|member| Some(table.processes.get(&member)?.channel.clone())).collect();
+        drop(table);
+        for channel in late {
+            if channel.send_order(TurnOrder::Resume).is_err() {
+                channel.close();
+            }
+        }
         Ok(())
     }
 
@@ -107,6 +118,7 @@ impl TurnService {
         let mut table = self.table.lock();
         let Some(process) = table.processes.get_mut(&member) else { return Ok(0) };
         process.answer = OrderAnswer::Awaited;
+        let suspends = matches!(order, TurnOrder::Suspend { .. });
         let (channel, session) = (process.channel.clone(), process.session);
         drop(table);
         if channel.send_order(order).is_err() {
@@ -118,10 +130,11 @@ impl TurnService {
         loop {
             let Some(process) = table.processes.get_mut(&member) else { return Ok(0) };
             match std::mem::replace(&mut process.answer, OrderAnswer::NotAsked) {
-                OrderAnswer::Suspended(bytes) => return Ok(bytes),
-                OrderAnswer::Resumed => return Ok(0),
+                OrderAnswer::Suspended(bytes) if suspends => return Ok(bytes),
+                OrderAnswer::Resumed if !suspends => return Ok(0),
                 OrderAnswer::Refused(why) => return Err(format!("session {session}: {why}")),
-                OrderAnswer::Awaited | OrderAnswer::NotAsked => process.answer = OrderAnswer::Awaited,
+                // Nothing, or the late answer to an order before.
+                _ => process.answer = OrderAnswer::Awaited,
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {

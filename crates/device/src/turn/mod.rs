@@ -10,5 +10,5 @@ mod words;
 
 pub(crate) use keeper::{Activity, GatedDevice};
 pub use keeper::{TurnAgent, TurnKeeper};
-pub use suspension::{resume, suspend};
+pub use suspension::{hold_anyway, resume, suspend};
 pub(crate) use words::TurnWords;

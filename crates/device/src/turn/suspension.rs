@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// The longest wait for regions and copies that were put in before.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause before memory that found no room on its device is brought back again.
+const RESTORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Holds the work of devices back, and moves their memory to at most `room` bytes of host memory. Returns the bytes that it takes.
 ///
@@ -22,6 +24,15 @@ pub fn suspend(keepers: &[Arc<TurnKeeper>], room: u64) -> Result<u64, SuspendRef
     suspended
 }
 
+/// Suspends the work of devices whose job is suspended already. Work of a device that refuses is held back with its memory in place.
+pub fn hold_anyway(keepers: &[Arc<TurnKeeper>]) {
+    if suspend(keepers, u64::MAX).is_err() {
+        for device in keepers.iter().filter_map(|keeper| keeper.suspendable()) {
+            let _ = device.hold_work();
+        }
+    }
+}
+
 fn hold(devices: &[&dyn GatedDevice], room: u64) -> Result<u64, SuspendRefusal> {
     // A device may wait for another one of the process.
     devices.iter().try_for_each(|device| device.hold_work())?;
@@ -34,8 +45,13 @@ fn hold(devices: &[&dyn GatedDevice], room: u64) -> Result<u64, SuspendRefusal> 
     }
     for (at, device) in devices.iter().enumerate() {
         if let Err(error) = device.save() {
-            // Nothing else has had the memory's place for long.
-            devices[..at].iter().try_for_each(|saved| saved.restore())?;
+            // Nothing else has had the memory's place for long. Work must not go on without its memory; a device that has ended
+            // restores nothing.
+            for saved in &devices[..at] {
+                while saved.restore().is_err() {
+                    std::thread::sleep(RESTORE_PAUSE);
+                }
+            }
             return Err(error);
         }
     }
@@ -51,7 +67,9 @@ pub fn resume(keepers: &[Arc<TurnKeeper>]) -> Result<(), SuspendRefusal> {
     for (at, device) in devices.iter().enumerate() {
         if let Err(error) = device.restore() {
             // Their host memory was just freed.
-            devices[..at].iter().try_for_each(|restored| restored.save())?;
+            for restored in &devices[..at] {
+                let _ = restored.save();
+            }
             return Err(error);
         }
     }

@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest wait for the answers of all agents to an order. Each copies gigabytes.
 pub(super) const ANSWER_MS: u64 = 300_000;
+/// The pause before a suspension is undone again that could not be.
+const RETRY_MS: u64 = 5_000;
 
 impl Scheduler {
     /// Begins to suspend a running job. Its time limit stands still from now on.
@@ -84,7 +86,7 @@ impl Scheduler {
                 self.order_agents(id, SuspensionStage::Suspending, effects);
             }
             // Nothing else has the devices, so that the next try succeeds at last.
-            (Some(SuspensionStage::Undoing), Err(_)) => effects.push(Effect::Resume { job: id, node }),
+            (Some(SuspensionStage::Undoing), Err(_)) => self.await_answers(id, RETRY_MS),
             _ => {}
         }
     }
@@ -150,7 +152,8 @@ impl Scheduler {
             (SuspensionStage::Suspending, Some(node)) => {
                 self.undo(id, self.on_node(node, "its agent does not answer"), effects);
             }
-            (SuspensionStage::Undoing, _) => self.go_on(id, effects),
+            // Its work may be held back until the agents have obeyed.
+            (SuspensionStage::Undoing, Some(_)) => self.order_agents(id, SuspensionStage::Undoing, effects),
             _ => {}
         }
     }
@@ -212,16 +215,24 @@ impl Scheduler {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let held = job.grants.iter().filter(|grant| grant.hold == Hold::Held);
         let nodes: BTreeSet<NodeId> = held.map(|grant| grant.device.node).collect();
-        let answer_by = self.now.plus(ANSWER_MS);
         if let Some(suspension) = &mut job.suspension {
-            (suspension.stage, suspension.answer_by) = (stage, answer_by);
+            suspension.stage = stage;
             suspension.awaited.clone_from(&nodes);
         }
-        self.timers.insert((answer_by, Timer::Suspension(id)));
+        self.await_answers(id, ANSWER_MS);
         effects.extend(nodes.into_iter().map(|node| match stage {
             SuspensionStage::Suspending => Effect::Suspend { job: id, node },
             _ => Effect::Resume { job: id, node },
         }));
+    }
+
+    /// Schedules what follows if agents have not answered, or have refused, after this time.
+    fn await_answers(&mut self, id: JobId, ms: u64) {
+        let answer_by = self.now.plus(ms);
+        if let Some(suspension) = self.jobs.get_mut(&id).and_then(|job| job.suspension.as_mut()) {
+            suspension.answer_by = answer_by;
+        }
+        self.timers.insert((answer_by, Timer::Suspension(id)));
     }
 
     /// Notes a node's answer. Returns whether it was the last one.
@@ -256,9 +267,7 @@ impl Scheduler {
         let Some(suspension) = job.suspension.take() else { return };
         job.stood_still_ms = job.stood_still_ms.saturating_add(now.since(suspension.since));
         self.move_end(id, now.plus(suspension.left_ms), effects);
-        if suspension.stage == SuspensionStage::Resuming {
-            effects.push(Effect::Resumed { job: id });
-        }
+        effects.push(Effect::Resumed { job: id });
     }
 
     /// Whether all devices of a suspended job are free for it.

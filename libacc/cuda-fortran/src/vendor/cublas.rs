@@ -42,10 +42,13 @@ extern "C" fn cublasDestroy_v2(handle: usize) -> i32 {
     unsafe { routine(handle) }
 }
 
-/// Gives a handle a stream of CUDA Fortran.
+/// Gives a handle a stream of CUDA Fortran, whose numbers are small, or one of the driver, as OpenACC and C have them.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn cublasSetStream_v2(handle: usize, stream: i64) -> i32 {
     check_device(c_name!(cublasSetStream_v2));
+    if i32::try_from(stream).is_err() {
+        return CUBLAS.bind_raw(handle, stream as usize);
+    }
     if streams::device(stream).is_none() { INVALID_VALUE } else { CUBLAS.bind(handle, stream) }
 }
 

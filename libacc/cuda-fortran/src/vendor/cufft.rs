@@ -61,10 +61,13 @@ extern "C" fn cufftDestroy(plan: i32) -> i32 {
     unsafe { routine(plan) }
 }
 
-/// Gives a plan a stream of CUDA Fortran.
+/// Gives a plan a stream of CUDA Fortran, whose numbers are small, or one of the driver, as OpenACC and C have them.
 #[unsafe(no_mangle)]
 extern "C" fn cufftSetStream(plan: i32, stream: i64) -> i32 {
     check_device(c_name!(cufftSetStream));
+    if i32::try_from(stream).is_err() {
+        return CUFFT.bind_raw(handle(plan), stream as usize);
+    }
     if streams::device(stream).is_none() { INVALID_VALUE } else { CUFFT.bind(handle(plan), stream) }
 }
 

@@ -102,6 +102,16 @@ impl VendorLibrary {
         unsafe { setter(handle, raw) }
     }
 
+    /// Gives a handle a stream of the driver, which the program orders itself.
+    pub(super) fn bind_raw(&self, handle: usize, raw: usize) -> i32 {
+        self.forget(handle);
+        let setter = self.routine(&self.stream_setter.1, self.stream_setter.0);
+        // SAFETY: the routine takes a handle and a stream of the driver.
+        let setter: unsafe extern "C" fn(usize, usize) -> i32 = unsafe { std::mem::transmute(setter) };
+        // SAFETY: both are the program's own.
+        unsafe { setter(handle, raw) }
+    }
+
     /// Returns the device and the stream of a handle; `None` for one that is not from here.
     pub(super) fn binding(&self, handle: usize) -> Option<Binding> {
         self.handles.lock().get(&handle).copied()

@@ -16,7 +16,7 @@ use segments::Segments;
 use std::collections::{HashMap, HashSet};
 use values::{Value, has_barrier, is_barrier, is_pure, single};
 
-/// Most bytes of a thread's local variables, which are on the stack for all threads of a block.
+/// Most bytes of a thread's local variables and of its values that are kept across a barrier, which are on the stack for all threads of a block.
 const BYTES_MAX: usize = 1024;
 /// Operations by which threads wait for each other, apart from barriers; the runtime's functions that do the same follow.
 const WAITS: &[&str] = &["nvvm.vote.sync", "nvvm.bar.warp.sync", "nvvm.shfl.sync", "nvvm.read.ptx.sreg.laneid"];
@@ -101,6 +101,10 @@ fn cut_function(function: &Op) -> Result<Option<Op>, Error> {
         let mut segments = Segments::new(&values, &varying, kept.clone(), &function);
         let Some(ops) = segments.function(&block.ops)? else { return Ok(None) };
         if segments.kept == kept {
+            let bytes = |kind: &String| threads::kept_type(kind).and_then(threads::bytes).unwrap_or(BYTES_MAX);
+            if local_bytes(&values).unwrap_or(BYTES_MAX) + kept.values().map(bytes).sum::<usize>() > BYTES_MAX {
+                return Ok(None);
+            }
             new.regions[0][0].ops = ops;
             return Ok(Some(new));
         }
