@@ -2,7 +2,7 @@
 // EXPECT device-memory
 // EXPECT stderr=/accord: compare: compare_inside\.c:\d+, main: region main\._omp_fn\.0 .*: one\.x\[3\] \(compare_inside\.c:\d+.*\) is \d+\.5, on the CPU device \d+\.5/
 // EXPECT stderr=/accord: compare: compare_inside\.c:\d+, main: region main\._omp_fn\.1 .*: .*\.sum \(compare_inside\.c:\d+.*\) is \d+\.5, on the CPU device \d+\.5/
-// EXPECT stderr=/accord: compare: compared 2 runs of 2 regions with a CPU device: 2 runs differ\n/
+// EXPECT stderr=/accord: compare: compared 3 runs of 3 regions with a CPU device: 2 runs differ\n/
 // RUN env=ACCORD_COMPARE=on
 // BUILD offload=no
 // BUILD flags=-g -O0
