@@ -86,7 +86,7 @@ impl Cluster {
             }
         }
         self.allocations.use_begins(id);
-        self.note_suspension(now, id, &format!("job {id} goes on"));
+        self.note_suspension(now, id, &format!("job {id} is resumed"));
         for opener in self.allocations.take_openers(id).into_values() {
             self.open_in_job(now, id, opener, out);
         }

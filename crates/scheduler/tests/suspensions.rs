@@ -224,7 +224,11 @@ fn an_agent_that_does_not_answer_ends_the_attempt() {
     assert_eq!(stage, Some(SuspensionStage::Undoing));
     let failed = |effect: &Effect| matches!(effect, Effect::SuspensionFailed { why, .. } if why.contains("h0"));
     assert!(effects.iter().any(failed), "{effects:?}");
-    assert_eq!(give(2_000_000, Input::Tick).1, None, "the job goes on");
+    // Its work may be held back until the agent has obeyed.
+    let (effects, stage) = give(2_000_000, Input::Tick);
+    assert_eq!(stage, Some(SuspensionStage::Undoing));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Resume { .. })), "{effects:?}");
+    assert_eq!(give(2_000_001, resumed(Ok(()))).1, None, "the job goes on");
 }
 
 #[test]
