@@ -31,7 +31,7 @@ struct Keepers {
     suspended: Option<u64>,
 }
 
-/// What a lane leaves at its end.
+/// The keepers of a lane that has ended.
 pub struct EndedTurns {
     /// Ordinals and keepers of the devices that were joined.
     pub keepers: Vec<(u32, Arc<TurnKeeper>)>,
