@@ -68,7 +68,6 @@ const SPREAD: &[(&str, &str)] = &[
     ("libacc/runtime/src/construct/map.rs", "Mapping"),
     ("libacc/runtime/src/runtime.rs", "Runtime"),
     ("node-agent/src/node/state.rs", "Node"),
-    ("node-agent/src/supervise.rs", "Supervisor"),
 ];
 
 /// Whether a file's types count: shipped code and simulations, without generated code.
