@@ -8,12 +8,12 @@
 use crate::fake_agents::Agents;
 use crate::process_use::{processor_ms, resident_bytes};
 use crate::report::{Report, quantile};
+use crate::requests::session_request;
 use crate::services::{Services, release};
 use accord_fabric::session_endpoint::{OpenRetries, SessionConnection, hold_with_retries};
 use accord_fabric::transport::PeerAddress;
 use accord_trust::Identity;
 use accord_trust::name::Role;
-use accord_types::{OrderPolicy, SessionRequest};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -118,16 +118,7 @@ fn pass_on(address: &PeerAddress, user: &Identity, agents: &Agents, goes_on: &At
 }
 
 fn hold(address: &PeerAddress, user: &Identity, devices: &str) -> Result<SessionConnection, String> {
-    let request = SessionRequest {
-        node_name: "login".to_owned(),
-        pid: std::process::id(),
-        program: "bench".to_owned(),
-        rank: None,
-        kind: None,
-        order: OrderPolicy::Local,
-        devices: Some(devices.to_owned()),
-        job: None,
-    };
+    let request = session_request("login", devices);
     let retries = OpenRetries { time: OPEN_MAX, notify: &|line| eprintln!("{line}"), waits: &|_| () };
     let held = hold_with_retries(address, user, OPEN_MAX, &retries, &request);
     held.map(|(_, connection)| connection).map_err(|error| error.to_string())

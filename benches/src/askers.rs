@@ -146,7 +146,3 @@ fn put(
     }
     Ok(())
 }
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}

@@ -1,6 +1,8 @@
 //! Agents without devices, over connections as real ones have: they register, send heartbeats, and confirm at once that
 //! jobs have released their devices.
 
+use crate::report::text;
+use crate::requests::cpu_device;
 use accord_proto::channel::Coordinator;
 use accord_proto::v1::registry_client::RegistryClient;
 use accord_proto::v1::{agent_message, coordinator_message};
@@ -160,17 +162,7 @@ impl Agent {
 
     fn registration(&self) -> v1::Register {
         let name = format!("n{}", self.at);
-        let device = |ordinal| v1::Device {
-            id: Some(v1::DeviceRef { node: 0, ordinal }),
-            node_name: name.clone(),
-            kind: v1::DeviceKind::Cpu.into(),
-            name: "cpu".to_owned(),
-            vendor: "bench".to_owned(),
-            driver: "1".to_owned(),
-            memory: MEMORY,
-            units: 4,
-            ..v1::Device::default()
-        };
+        let device = |ordinal| cpu_device(&name, ordinal, MEMORY, 4);
         v1::Register {
             version: VERSION,
             incarnation: 1,
@@ -185,8 +177,4 @@ impl Agent {
 
 async fn send(outbox: &mpsc::Sender<v1::AgentMessage>, body: agent_message::Body) -> Result<(), String> {
     outbox.send(v1::AgentMessage { body: Some(body) }).await.map_err(text)
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

@@ -3,7 +3,8 @@
 //!
 //! The driver and its writing thread run in this process, without connections. Rounds of jobs and of `fsync` alternate.
 
-use crate::report::{Report, build_folder, quantile};
+use crate::report::{Report, build_folder, quantile, text};
+use crate::requests::session_request;
 use accord_cluster::{ClientId, Input, LinkId, Registration};
 use accord_coordinator::service::{Driver, DriverSettings, StateWriter, ToProgram, unix_ms};
 use accord_coordinator::store::FileStore;
@@ -11,7 +12,7 @@ use accord_fabric::frame::session::Message;
 use accord_fabric::new_session_key;
 use accord_proto::v1;
 use accord_proto::v1::coordinator_message::Body;
-use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId, OrderPolicy, SessionKey, SessionRequest};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId, SessionKey, SessionRequest};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -168,16 +169,7 @@ fn sync(path: &Path) -> Result<Vec<f64>, String> {
 }
 
 fn request() -> SessionRequest {
-    SessionRequest {
-        node_name: "n0".to_owned(),
-        pid: 1,
-        program: "bench".to_owned(),
-        rank: None,
-        kind: None,
-        order: OrderPolicy::Local,
-        devices: Some("1:cpu limit=1h".to_owned()),
-        job: None,
-    }
+    session_request("n0", "1:cpu limit=1h")
 }
 
 fn registration() -> Registration {
@@ -198,8 +190,4 @@ fn registration() -> Registration {
         cpus: Vec::new(),
     };
     Registration::new("n0".to_owned(), "n0:7448".to_owned(), 1, (0..DEVICES).map(device).collect())
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

@@ -16,6 +16,7 @@ mod process_use;
 mod profiling;
 mod remote;
 mod report;
+mod requests;
 mod scalars;
 mod scale;
 mod scheduler;

@@ -93,6 +93,11 @@ impl Report {
     }
 }
 
+/// Returns an error as the benches report it.
+pub(crate) fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
 /// Returns the value below which this share of the values lies.
 pub(crate) fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.sort_by(f64::total_cmp);

@@ -5,7 +5,8 @@
 //! decisions out, and its messages are encoded. Sockets and TLS are not part of it (`accord-bench agents`).
 
 use crate::process_use::resident_bytes;
-use crate::report::{Report, quantile};
+use crate::report::{Report, quantile, text};
+use crate::requests::{cpu_device, session_request};
 use accord_cluster::{Input, Limits, LinkId};
 use accord_coordinator::service::{AgentSender, Driver, DriverSettings, ToProgram, registration};
 use accord_fabric::frame::session::{HEADER_LEN, Message};
@@ -13,7 +14,7 @@ use accord_fabric::new_session_key;
 use accord_proto::bounds::Bounded;
 use accord_proto::v1::{agent_message, coordinator_message};
 use accord_proto::{VERSION, v1};
-use accord_types::{OrderPolicy, SessionKey, SessionRequest};
+use accord_types::SessionKey;
 use prost::Message as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -187,16 +188,7 @@ impl Site {
 
     /// Requests a job of one device of `node`, which it has at once.
     fn open(&mut self, node: u32) -> Result<Job, String> {
-        let request = SessionRequest {
-            node_name: format!("n{node}"),
-            pid: 1,
-            program: "bench".to_owned(),
-            rank: None,
-            kind: None,
-            order: OrderPolicy::Local,
-            devices: Some(format!("1:cpu on=n{node} limit=1d")),
-            job: None,
-        };
+        let request = session_request(format!("n{node}"), format!("1:cpu on=n{node} limit=1d"));
         let bytes = Message::Hold(request).encode();
         let Message::Hold(request) = Message::decode(bytes[4], &bytes[HEADER_LEN..]).map_err(text)? else {
             return Err("no request".to_owned());
@@ -236,17 +228,7 @@ fn decoded(bytes: &[u8]) -> Result<agent_message::Body, String> {
 
 fn register(node: u32, start: u64, jobs: Vec<v1::JobGrant>) -> v1::Register {
     let name = format!("n{node}");
-    let device = |ordinal| v1::Device {
-        id: Some(v1::DeviceRef { node: 0, ordinal }),
-        node_name: name.clone(),
-        kind: v1::DeviceKind::Cpu.into(),
-        name: "cpu".to_owned(),
-        vendor: "bench".to_owned(),
-        driver: "1".to_owned(),
-        memory: 1 << 30,
-        units: 16,
-        ..v1::Device::default()
-    };
+    let device = |ordinal| cpu_device(&name, ordinal, 1 << 30, 16);
     v1::Register {
         version: VERSION,
         incarnation: start,
@@ -258,8 +240,4 @@ fn register(node: u32, start: u64, jobs: Vec<v1::JobGrant>) -> v1::Register {
         jobs,
         ..v1::Register::default()
     }
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

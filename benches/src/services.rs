@@ -1,5 +1,6 @@
 //! Services of a cluster as processes, with certificates of their own.
 
+use crate::report::text;
 use accord_trust::Identity;
 use accord_trust::issue::Authority;
 use accord_trust::name::Role;
@@ -100,8 +101,4 @@ pub(crate) fn agent_without_cgroups() -> Command {
 pub(crate) fn release(name: &str) -> PathBuf {
     let profile = std::env::current_exe().ok().and_then(|own| own.parent().map(Path::to_path_buf));
     profile.unwrap_or_else(|| crate::root().join("target/release")).join(name)
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

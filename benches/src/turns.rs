@@ -4,7 +4,7 @@
 //! A coordinator and an agent without control groups run as processes, which takes root: CPU devices are divided by turns
 //! then, as GPUs always are. Each measurement is made with programs that drive the device themselves, and with executors.
 
-use crate::report::{Report, build_folder, compile, compile_with_offload};
+use crate::report::{Report, build_folder, compile, compile_with_offload, text};
 use crate::services::{Services, agent_without_cgroups, release};
 use accord_trust::name::Role;
 use std::io::{BufRead, BufReader, Write};
@@ -282,8 +282,4 @@ fn rates(programs: &mut [Saturating]) -> Result<Vec<f64>, String> {
     let after = counts()?;
     let rate = |(before, after): (Count, Count)| 1e6 * (after.regions - before.regions) / (after.at_us - before.at_us);
     Ok(before.into_iter().zip(after).map(rate).collect())
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

@@ -6,13 +6,14 @@
 //! each over a TLS connection of its own, opened like that of `accord run` by threads of one process. In addition,
 //! whole programs wait: commands of `accord run`, and programs that request devices themselves.
 
-use crate::report::{Report, build_folder, compile};
+use crate::report::{Report, build_folder, compile, text};
+use crate::requests::session_request;
 use crate::services::{Services, release};
 use accord_fabric::session_endpoint::{OpenRetries, SessionConnection, hold_with_retries};
 use accord_fabric::transport::PeerAddress;
 use accord_trust::Identity;
 use accord_trust::name::Role;
-use accord_types::{OrderPolicy, SessionRequest};
+use accord_types::SessionRequest;
 use serde_json::json;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -178,16 +179,7 @@ fn address() -> PeerAddress {
 }
 
 fn request(devices: &str) -> SessionRequest {
-    SessionRequest {
-        node_name: "h0".to_owned(),
-        pid: std::process::id(),
-        program: "bench".to_owned(),
-        rank: None,
-        kind: None,
-        order: OrderPolicy::Local,
-        devices: Some(devices.to_owned()),
-        job: None,
-    }
+    session_request("h0", devices)
 }
 
 /// The use of some processes so far.
@@ -284,8 +276,4 @@ impl Parts {
 fn run_to_end(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
     status.success().then_some(()).ok_or_else(|| format!("{command:?} ended with {status}"))
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

@@ -5,7 +5,7 @@
 //! processor time does not count. Rounds with and without watchers alternate.
 
 use crate::askers::Served;
-use crate::report::Report;
+use crate::report::{Report, text};
 use accord_proto::channel::Coordinator;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::{VERSION, v1};
@@ -210,8 +210,4 @@ async fn watch_on(address: String, user: Identity, first: v1::WatchRequest, begu
     if let Err(status) = watching.await {
         let _ = begun.send(Err(status.to_string()));
     }
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

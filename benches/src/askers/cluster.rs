@@ -1,7 +1,8 @@
 //! The coordinator's driver, the agents of its nodes, and the commands that hold jobs. Connections of agents and
 //! commands are omitted.
 
-use super::text;
+use crate::report::text;
+use crate::requests::session_request;
 use crate::scheduler::{Random, class, request, shape};
 use accord_cluster::{ClientId, Input, Limits, LinkId, NewReservation, Registration, ReservedTarget};
 use accord_coordinator::service::{Driver, DriverSettings, ToProgram};
@@ -13,9 +14,7 @@ use accord_scheduler::Request;
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::request::{Alternative, Take};
 use accord_types::node_labels::NodeLabels;
-use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, NumaNode, OrderPolicy, SessionKey, SessionRequest,
-};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, NumaNode, SessionKey, SessionRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -245,16 +244,8 @@ impl Cluster {
         wanted.priority = self.random.below(3) as i32;
         let user = self.users[self.random.below(self.users.len() as u64) as usize].clone();
         let node = (self.random.below(2) == 0).then(|| self.random.below(u64::from(self.nodes)));
-        let request = SessionRequest {
-            node_name: node.map_or_else(|| "login".to_owned(), |node| format!("n{node}")),
-            pid: 1,
-            program: "bench".to_owned(),
-            rank: None,
-            kind: None,
-            order: OrderPolicy::Local,
-            devices: Some(wanted.to_string()),
-            job: None,
-        };
+        let request =
+            session_request(node.map_or_else(|| "login".to_owned(), |node| format!("n{node}")), wanted.to_string());
         self.asked += 1;
         let (outbox, messages) = mpsc::channel(COMMAND_OUTBOX);
         self.runtime.spawn(receive_command(self.asked, messages, self.note.clone()));

@@ -1,7 +1,7 @@
 //! A full cluster whose coordinator serves users by TLS, in this process.
 
 use super::cluster::Cluster;
-use super::text;
+use crate::report::text;
 use accord_coordinator::service::{Attestation, Listeners, PROGRAM_LOST_AFTER, serve};
 use accord_trust::issue::Authority;
 use accord_trust::name::Role;

@@ -1,7 +1,7 @@
 //! Users who ask about jobs, each over a connection of its own and one question at a time.
 
 use super::cluster::{DEVICES, fitting};
-use super::text;
+use crate::report::text;
 use crate::scheduler::Random;
 use accord_proto::channel::Coordinator;
 use accord_proto::v1::jobs_client::JobsClient;
