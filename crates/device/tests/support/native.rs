@@ -2,13 +2,36 @@
 
 use super::{Test, add, device, double_slowly, doubles, read_doubles, write};
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
-use accord_device::{
-    CopySink, CopySource, Device, FetchTo, NativeHandles, NativeSink, NativeSource, PeerSink, PeerWay, Sink, Source,
-};
+use accord_device::{CopySink, CopySource, Device, FetchTo, NativeHandles, NativeSink, NativeSource, Sink, Source};
 use accord_types::{DevicePtr, ErrorCode, NativeRange, NodeId, QueueId, Result, Seq, StreamId};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+/// Gives a sink a peer's bytes by the library alone. They are fetched to the second argument.
+macro_rules! peer_by_library {
+    ($sink:ty, $fetch_to:expr) => {
+        impl accord_device::PeerSink for $sink {
+            fn fetch_to(&self) -> accord_device::FetchTo {
+                $fetch_to
+            }
+
+            fn follows(&self) -> bool {
+                false
+            }
+
+            fn way(&mut self, _: bool) -> accord_types::Result<accord_device::PeerWay> {
+                Ok(accord_device::PeerWay::Library)
+            }
+
+            fn native(&mut self) -> Option<&mut dyn accord_device::NativeSink> {
+                Some(self)
+            }
+        }
+    };
+}
+
+pub(crate) use peer_by_library;
 
 /// A library that can access the device's memory, in a stream of its own that waits for no other.
 #[derive(Clone)]
@@ -24,23 +47,7 @@ impl Sink for Library {
     }
 }
 
-impl PeerSink for Library {
-    fn fetch_to(&self) -> FetchTo {
-        FetchTo::Nowhere
-    }
-
-    fn follows(&self) -> bool {
-        false
-    }
-
-    fn way(&mut self, _: bool) -> Result<PeerWay> {
-        Ok(PeerWay::Library)
-    }
-
-    fn native(&mut self) -> Option<&mut dyn NativeSink> {
-        Some(self)
-    }
-}
+peer_by_library!(Library, FetchTo::Nowhere);
 
 impl NativeSink for Library {
     fn is_concurrent(&self) -> bool {
@@ -191,23 +198,7 @@ impl Sink for Slow {
     }
 }
 
-impl PeerSink for Slow {
-    fn fetch_to(&self) -> FetchTo {
-        FetchTo::Nowhere
-    }
-
-    fn follows(&self) -> bool {
-        false
-    }
-
-    fn way(&mut self, _: bool) -> Result<PeerWay> {
-        Ok(PeerWay::Library)
-    }
-
-    fn native(&mut self) -> Option<&mut dyn NativeSink> {
-        Some(self)
-    }
-}
+peer_by_library!(Slow, FetchTo::Nowhere);
 
 impl NativeSink for Slow {
     fn is_concurrent(&self) -> bool {

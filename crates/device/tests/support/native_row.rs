@@ -1,8 +1,9 @@
 //! Copies out that a library reads concurrently.
 
+use super::native::peer_by_library;
 use super::{Test, add, device, doubles, read_doubles, write};
 use accord_device::cuda::CudaDevice;
-use accord_device::{CopySink, Device, FetchTo, NativeSink, PeerSink, PeerWay, Sink};
+use accord_device::{CopySink, Device, FetchTo, NativeSink, Sink};
 use accord_types::{DevicePtr, Error, ErrorCode, NativeRange, QueueId, Result, StreamId};
 use libtest_mimic::Failed;
 use std::sync::Arc;
@@ -46,23 +47,7 @@ impl Sink for Library {
     }
 }
 
-impl PeerSink for Library {
-    fn fetch_to(&self) -> FetchTo {
-        FetchTo::Device
-    }
-
-    fn follows(&self) -> bool {
-        false
-    }
-
-    fn way(&mut self, _: bool) -> Result<PeerWay> {
-        Ok(PeerWay::Library)
-    }
-
-    fn native(&mut self) -> Option<&mut dyn NativeSink> {
-        Some(self)
-    }
-}
+peer_by_library!(Library, FetchTo::Device);
 
 impl NativeSink for Library {
     fn is_concurrent(&self) -> bool {
