@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// The longest wait for regions and copies that were put in before.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause before memory that found no room on its device is brought back again.
+/// The pause before another attempt to bring memory back that found no room on its device.
 const RESTORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Holds the work of devices back, and moves their memory to at most `room` bytes of host memory. Returns the bytes that it takes.
@@ -45,10 +45,10 @@ fn hold(devices: &[&dyn GatedDevice], room: u64) -> Result<u64, SuspendRefusal> 
     }
     for (at, device) in devices.iter().enumerate() {
         if let Err(error) = device.save() {
-            // Nothing else has had the memory's place for long. Work must not go on without its memory; a device that has ended
-            // restores nothing.
+            // Others have had the memory's place for a moment, and work must not go on without it. A device that fails for another
+            // reason is lost, as its work will find.
             for saved in &devices[..at] {
-                while saved.restore().is_err() {
+                while let Err(SuspendRefusal::DeviceMemory { .. }) = saved.restore() {
                     std::thread::sleep(RESTORE_PAUSE);
                 }
             }
