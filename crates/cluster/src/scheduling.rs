@@ -168,11 +168,11 @@ impl Cluster {
 
     /// Opens a program's session in a job, or waits for the job's start.
     pub(super) fn enter_job(&mut self, now: Millis, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
-        let suspended = self.allocations.scheduler().suspension(id);
         if self.allocations.job(id).is_some_and(|job| matches!(job.stage, Stage::Running(_))) {
-            match suspended {
-                Some(suspension) => self.wait_for_resumption(id, opener, &suspension.by, out),
-                None => self.open_in_job(now, id, opener, out),
+            if self.allocations.scheduler().stage_of(id).is_some() {
+                self.wait_for_resumption(id, opener, out);
+            } else {
+                self.open_in_job(now, id, opener, out);
             }
             self.allocations.check_keeper(id, self.allocations.linger_ms());
         } else {

@@ -94,10 +94,9 @@ impl Cluster {
     }
 
     /// Has a program wait that opens a session in a suspended job.
-    pub(super) fn wait_for_resumption(&mut self, id: JobId, opener: Opener, by: &str, out: &mut Vec<Effect>) {
+    pub(super) fn wait_for_resumption(&mut self, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
         let Some(token) = self.allocations.job(id).map(|job| job.token) else { return };
-        let by = if by.is_empty() { "an administrator" } else { by };
-        let why = format!("{by} has suspended the job");
+        let why = "an administrator has suspended the job".to_owned();
         let queued = QueuedJob { token, position: None, why, starts_in_ms: None };
         out.push(Effect::ToClient(opener.client, ClientPush::Queued(queued)));
         self.allocations.wait_for(id, opener);

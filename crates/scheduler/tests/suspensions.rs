@@ -232,6 +232,19 @@ fn an_agent_that_does_not_answer_ends_the_attempt() {
 }
 
 #[test]
+fn a_refused_undoing_is_tried_again_after_a_while() {
+    let mut give = one_job("1h");
+    let orders = |effects: &[Effect]| effects.iter().filter(|effect| matches!(effect, Effect::Resume { .. })).count();
+    give(1_000, suspend());
+    assert_eq!(orders(&give(2_000, suspended(Err("busy".to_owned()))).0), 1);
+    let (effects, stage) = give(3_000, resumed(Err("no memory".to_owned())));
+    assert_eq!((orders(&effects), stage), (0, Some(SuspensionStage::Undoing)), "{effects:?}");
+    assert_eq!(orders(&give(7_000, Input::Tick).0), 0);
+    assert_eq!(orders(&give(8_000, Input::Tick).0), 1);
+    assert_eq!(give(9_000, resumed(Ok(()))).1, None, "the job goes on");
+}
+
+#[test]
 fn devices_of_a_job_that_is_to_be_resumed_take_no_other_job() {
     let mut give = one_job("1h");
     let ask = |request: &str| Input::Ask {

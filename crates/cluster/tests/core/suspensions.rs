@@ -4,7 +4,7 @@ use crate::bench::{ALICE, Bench, KEY, registration};
 use crate::requests::request;
 use accord_cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId};
 use accord_scheduler::{Input as Scheduled, JobId, SuspensionStage};
-use accord_types::SessionRequest;
+use accord_types::{JobToken, SessionRequest};
 
 const JOB: JobId = JobId(1);
 const SESSION_MS: u64 = 3_600_000;
@@ -133,6 +133,42 @@ fn orders_are_repeated_to_an_agent_that_comes_back() {
     bench.give(Input::LinkLost { link: LinkId(1) });
     let back = bench.give(Input::Register { link: LinkId(2), registration: registration("h1") });
     assert_eq!(orders(&back), [(LinkId(2), true)]);
+}
+
+#[test]
+fn a_program_that_begins_in_a_suspended_job_waits_until_it_goes_on() {
+    let mut bench = bench();
+    let enter = |bench: &mut Bench, client: u64| {
+        let mut key = KEY;
+        key.0[..8].copy_from_slice(&1u64.to_le_bytes());
+        let request = SessionRequest { job: Some(JobToken { job: 1, key }), ..request("h1") };
+        let mut own_key = KEY;
+        own_key.0[..8].copy_from_slice(&client.to_le_bytes());
+        bench.give(Input::Open { client: ClientId(client), request, key: own_key, user: ALICE.into() })
+    };
+    let waits = |effects: &[Effect], client: u64| {
+        let push =
+            |effect: &Effect| matches!(effect, Effect::ToClient(to, ClientPush::Queued(_)) if *to == ClientId(client));
+        effects.iter().any(push) && !is_granted(effects, client)
+    };
+    suspend(&mut bench);
+    let begun = enter(&mut bench, 2);
+    assert!(waits(&begun, 2), "{begun:?}");
+    answer(&mut bench, true, Ok(()));
+    let begun = enter(&mut bench, 3);
+    assert!(waits(&begun, 3), "{begun:?}");
+    // One of them does not wait so long.
+    bench.give(Input::ClientGone { client: ClientId(3) });
+    resume(&mut bench);
+    let resumed = answer(&mut bench, false, Ok(()));
+    assert!(is_granted(&resumed, 2) && !is_granted(&resumed, 3), "{resumed:?}");
+    // A suspension that was refused ends so, too.
+    suspend(&mut bench);
+    let begun = enter(&mut bench, 4);
+    assert!(waits(&begun, 4), "{begun:?}");
+    answer(&mut bench, true, Err("no memory".into()));
+    let undone = answer(&mut bench, false, Ok(()));
+    assert!(is_granted(&undone, 4), "{undone:?}");
 }
 
 #[test]
