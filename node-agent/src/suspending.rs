@@ -31,6 +31,7 @@ impl Supervisor {
                 ));
             }
         }
+        self.turns().keep_suspended(&self.inspect(|node, _| node.jobs_with_orders().collect()));
         let room = self.suspension_room();
         let raised: Vec<RaisedLimit> =
             self.executor_processes(job).into_iter().filter_map(|process| RaisedLimit::raise(process, room)).collect();

@@ -49,6 +49,11 @@ impl Node {
         self.suspensions.0.iter().filter(|(_, known)| known.is_suspended).map(|(job, _)| *job)
     }
 
+    /// Returns the keys of the suspended jobs, and of those that are being suspended or resumed.
+    pub fn jobs_with_orders(&self) -> impl Iterator<Item = SessionKey> {
+        self.suspensions.0.keys().copied()
+    }
+
     /// Begins orders, and reports the outcomes of earlier ones.
     pub(super) fn attend_suspensions(&mut self, effects: &mut Vec<Effect>) {
         let is_in = self.is_in();

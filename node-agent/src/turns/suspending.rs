@@ -5,6 +5,7 @@ use super::service::{OrderAnswer, ProcessKind, TurnService, TurnTable};
 use accord_fabric::turn_messages::TurnOrder;
 use accord_types::short_lock::ShortGuard;
 use accord_types::{SessionId, SessionKey};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// The longest wait for a process's answer. It copies gigabytes, and waits for regions and for memory 10 s each. An order and
@@ -15,6 +16,11 @@ impl TurnService {
     /// Notes the jobs that an earlier agent has suspended.
     pub(crate) fn were_suspended(&self, jobs: impl IntoIterator<Item = SessionKey>) {
         self.table.lock().suspended.extend(jobs);
+    }
+
+    /// Forgets the jobs that are not among these: they have ended.
+    pub(crate) fn keep_suspended(&self, jobs: &BTreeSet<SessionKey>) {
+        self.table.lock().suspended.retain(|job| jobs.contains(job));
     }
 
     /// Whether a program of the session takes orders.
@@ -151,5 +157,71 @@ impl TurnService {
 impl TurnTable {
     fn of_job(&self, job: SessionKey) -> Vec<Member> {
         self.processes.iter().filter(|(_, process)| process.job == Some(job)).map(|(member, _)| *member).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::device_turns::Weight;
+    use super::super::service::ProcessTurns;
+    use super::*;
+    use accord_fabric::turn_messages::{TurnChannel, TurnRequest};
+    use accord_types::SuspendRefusal;
+    use std::sync::Arc;
+
+    const JOB: SessionKey = SessionKey([7; SessionKey::LEN]);
+
+    fn process(service: &Arc<TurnService>, session: u64) -> (ProcessTurns, TurnChannel) {
+        let weights = [(0, Weight { milli: 500, job: None })].into();
+        let (turns, lane) = service.open(SessionId(session), Some(JOB), weights).unwrap().unwrap();
+        (turns, TurnChannel::new(lane))
+    }
+
+    fn answer(process: &TurnChannel, order: TurnOrder, answer: TurnRequest) {
+        assert_eq!(process.receive_order().unwrap(), order);
+        process.send_request(answer).unwrap();
+    }
+
+    #[test]
+    fn a_process_that_joins_during_a_resumption_goes_on() {
+        let service = Arc::<TurnService>::default();
+        let (_turns, first) = process(&service, 1);
+        std::thread::scope(|scope| {
+            let suspends = scope.spawn(|| service.suspend(JOB, 100));
+            answer(&first, TurnOrder::Suspend { room: 100 }, TurnRequest::Suspended { bytes: 5 });
+            assert_eq!(suspends.join().unwrap(), Ok(()));
+            assert_eq!(service.suspended_bytes_of(JOB), 5);
+            let resumes = scope.spawn(|| service.resume(JOB));
+            assert_eq!(first.receive_order().unwrap(), TurnOrder::Resume);
+            let (_turns, second) = process(&service, 2);
+            answer(&second, TurnOrder::Suspend { room: u64::MAX }, TurnRequest::Suspended { bytes: 0 });
+            first.send_request(TurnRequest::Resumed).unwrap();
+            assert_eq!(resumes.join().unwrap(), Ok(()));
+            assert_eq!(second.receive_order().unwrap(), TurnOrder::Resume);
+        });
+    }
+
+    #[test]
+    fn a_late_answer_is_not_taken_for_that_to_the_next_order() {
+        let service = Arc::<TurnService>::default();
+        let (_turns, process) = process(&service, 1);
+        std::thread::scope(|scope| {
+            let suspends = scope.spawn(|| service.suspend(JOB, 100));
+            // As if an earlier resumption had taken too long.
+            answer(&process, TurnOrder::Suspend { room: 100 }, TurnRequest::Resumed);
+            process.send_request(TurnRequest::Refused(SuspendRefusal::Busy)).unwrap();
+            answer(&process, TurnOrder::Resume, TurnRequest::Resumed);
+            assert!(suspends.join().unwrap().is_err());
+        });
+    }
+
+    #[test]
+    fn jobs_that_have_ended_are_forgotten() {
+        let service = Arc::<TurnService>::default();
+        service.were_suspended([JOB]);
+        service.keep_suspended(&BTreeSet::from([JOB]));
+        assert_eq!(service.table.lock().suspended.len(), 1);
+        service.keep_suspended(&BTreeSet::new());
+        assert_eq!(service.table.lock().suspended.len(), 0);
     }
 }
