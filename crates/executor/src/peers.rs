@@ -95,12 +95,12 @@ impl Peers {
         let link = self.new_link(to);
         let (peers, pushing, agent) = (self.clone(), link.clone(), directions.endpoint(to.node()));
         let name = format!("the executor of node {} ({agent})", directions.node_name);
-        link.outbox().name_peer(name.clone());
+        link.outbox().name_peer(name);
         let events = self.events.clone();
         link.outbox().notify_loss(move || events.send(&Event::PeerLost { peer: to }, &[]));
         let work = move || {
             let _counted = PushThread(peers.clone());
-            peers.push_over(own, &pushing, &agent, &name);
+            peers.push_over(own, &pushing, &agent);
         };
         spawn("accord-peer", work).map_err(|error| {
             Error::new(ErrorCode::System, format!("no thread for a connection to another node: {error}"))
@@ -119,7 +119,7 @@ impl Peers {
     }
 
     /// Connects through the target's agent, then reads the target's messages until the link ends.
-    fn push_over(self: &Arc<Self>, own: PeerId, link: &Arc<Link>, agent: &Endpoint, name: &str) {
+    fn push_over(self: &Arc<Self>, own: PeerId, link: &Arc<Link>, agent: &Endpoint) {
         let to = link.peer();
         // Precedes the connection, because the target's messages depend on it.
         if let Some(local) = &self.local {
@@ -130,11 +130,8 @@ impl Peers {
         let outcome = link
             .connect_to_push(&identity, route(agent, self.transport))
             .and_then(|reader| reader.run(|message| self.exchange.on_control(to, message, link.outbox())));
-        let gone = |why: &str| {
-            Error::new(ErrorCode::DeviceUnavailable, format!("{name}: {why}"))
-                .remedy("the nodes have lost each other; later copies between them take a new connection")
-                .lane_ended()
-        };
+        let gone =
+            |why: &str| link.outbox().name_loss(Error::new(ErrorCode::DeviceUnavailable, why.to_owned()).lane_ended());
         let error = match outcome {
             Ok(()) => gone("it closed the connection"),
             Err(error) => gone(error.cause()),

@@ -79,10 +79,17 @@ impl Outbox {
     /// Returns the error for a lane that fails: that of [`Outbox::close`], if it was called.
     fn lost(&self, error: Error) -> Error {
         self.report_loss();
-        self.closed().unwrap_or_else(|| match self.peer_name.get() {
-            Some(name) => error.in_front(name),
+        self.closed().unwrap_or_else(|| self.name_loss(error))
+    }
+
+    /// Adds the peer's name, if it has one here, and the remedy to the error of a connection that ended.
+    pub fn name_loss(&self, error: Error) -> Error {
+        match self.peer_name.get() {
+            Some(name) => error
+                .in_front(name)
+                .remedy("the nodes have lost each other; later copies between them take a new connection"),
             None => error,
-        })
+        }
     }
 
     /// Adds a lane.
