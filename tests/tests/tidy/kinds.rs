@@ -6,7 +6,7 @@ use crate::sources::{code, is_tests, sources, without_text};
 /// Files that may use kinds, with reasons.
 const MAY: &[(&str, &str)] = &[
     ("crates/device/src/cpu/", "the backend of CPU devices"),
-    ("crates/device/src/cuda/", "the backend of GPUs"),
+    ("crates/gpu/src/", "the backend of GPUs"),
     ("coordinator/src/metrics.rs", "shows how many there are of each"),
     ("cli/src/cluster.rs", "shows them"),
     ("cli/src/command/info.rs", "shows them"),
@@ -39,11 +39,7 @@ fn only_backends_and_what_people_see_name_kinds_of_devices() {
 const NEUTRAL: [&str; 3] = ["crates/device/src/", "crates/executor/src/", "crates/fabric/src/transfer"];
 
 /// Files in them that name a vendor's driver, with reasons.
-const NAMING: &[(&str, &str)] = &[
-    ("crates/device/src/cuda/", "the backend of GPUs"),
-    ("crates/device/src/registry.rs", "lists the backends"),
-    ("crates/device/src/lib.rs", "exports what programs and agents ask that backend"),
-];
+const NAMING: &[(&str, &str)] = &[];
 
 #[test]
 fn only_the_backend_names_the_driver() {
