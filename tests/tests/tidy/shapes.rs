@@ -18,12 +18,8 @@ const DEFINED_ELSEWHERE: [&str; 3] = ["repr(C", "Args", "Parser"];
 /// Types with more fields, by file. The list may only get shorter.
 const LARGE: &[(&str, &str)] = &[
     ("cli/src/command/cuf/options.rs", "Options"),
-    ("coordinator/src/service/board/mod.rs", "DeviceSeen"),
     ("crates/cluster/src/allocations.rs", "Allocations"),
-    ("crates/cluster/src/input.rs", "Registration"),
     ("crates/cluster/src/job.rs", "Job"),
-    ("crates/cluster/src/node.rs", "Node"),
-    ("crates/cluster/src/node_table.rs", "Orders"),
     ("crates/cluster/src/path_table.rs", "Paths"),
     ("crates/cluster/src/reservation_table.rs", "ReservationRecord"),
     ("crates/cluster/src/reserving.rs", "ReservationView"),
@@ -34,11 +30,8 @@ const LARGE: &[(&str, &str)] = &[
     ("crates/gpu/src/stream.rs", "Stream"),
     ("crates/scheduler/src/accounts.rs", "AccountUse"),
     ("crates/scheduler/src/job.rs", "Job"),
-    ("crates/scheduler/src/ledger/history.rs", "EndedJob"),
-    ("crates/scheduler/src/ledger/mod.rs", "OpenJob"),
     ("crates/scheduler/src/pool/class_index.rs", "ClassIndex"),
     ("crates/scheduler/src/pool/device.rs", "Device"),
-    ("crates/scheduler/src/pool/mod.rs", "Node"),
     ("crates/scheduler/src/request.rs", "Request"),
     ("crates/scheduler/src/request/read.rs", "Reader"),
     ("crates/scheduler/src/saved.rs", "SavedEnd"),
@@ -51,10 +44,7 @@ const LARGE: &[(&str, &str)] = &[
     ("crates/sim/src/gpu_streams/machine.rs", "Machine"),
     ("crates/types/src/device.rs", "DeviceInfo"),
     ("crates/types/src/session.rs", "SessionGrant"),
-    ("libacc/runtime/src/present/entry.rs", "Entry"),
-    ("node-agent/src/control/connection.rs", "Identity"),
     ("node-agent/src/node/state.rs", "Node"),
-    ("node-agent/src/supervise.rs", "Supervisor"),
 ];
 
 /// Types with methods in more files, by the files that define them. The list may only get shorter.
