@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Most bytes of a copy in that the driver may read from the memory as it is: it reads them before it returns.
+/// Most bytes of a copy in that the driver may read from pageable memory: it reads them before its call returns.
 pub const TAKEN_MAX: usize = 64 << 10;
 /// Most bytes of a copy in, for which the caller waits, that the driver reads directly: using threads and pinned memory
 /// would take longer.

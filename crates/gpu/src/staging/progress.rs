@@ -46,7 +46,7 @@ impl Tracker {
         self.left.load(Ordering::Acquire)
     }
 
-    /// The rest of the jobs will never be.
+    /// Records an error, after which the remaining jobs do not run.
     pub(crate) fn abort(&self, error: CopyError) {
         self.error.lock().get_or_insert(error);
         self.failed.store(true, Ordering::Release);
