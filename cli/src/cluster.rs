@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::machine;
-use accord_device::{cpu, registry};
+use accord_device::cpu;
 use accord_fabric::route::{Endpoint, LaneTerms, TransportChoice};
 use accord_fabric::transport;
 use accord_proto::convert::node_labels;
@@ -228,7 +228,7 @@ impl Cluster {
             .find(lookup)
             .is_some_and(|(_, name)| name.to_ascii_lowercase().trim_start_matches("acc_device_") == "cpu");
         // As in a program: CPU devices if there is no GPU, or if settings ask for them.
-        let found = registry::find(NodeId(0), node_name);
+        let found = accord_backends::find(NodeId(0), node_name);
         // A machine without GPUs needs no note.
         let note = found.note.filter(|_| found.failed || !found.devices.is_empty());
         let mut infos = found.devices;
@@ -361,7 +361,7 @@ impl DeviceRow {
         json!({
             "num": self.num.map(|num| num.0),
             "type": self.device_type.name(),
-            "kind": registry::backend(info.kind).map_or("unknown", |backend| backend.name),
+            "kind": accord_backends::backend(info.kind).map_or("unknown", |backend| backend.name),
             "node": info.node_name,
             "node_id": info.id.node.0,
             "ordinal": info.id.ordinal,
@@ -412,7 +412,7 @@ fn number(infos: Vec<DeviceInfo>) -> Vec<DeviceRow> {
 /// Returns the type under which programs see devices of a kind.
 pub(crate) fn type_of(kind: DeviceKind) -> DeviceType {
     let emulated = std::env::var(settings::EMULATE.name).is_ok_and(|value| value == "nvidia");
-    match registry::capabilities(kind) {
+    match accord_backends::capabilities(kind) {
         Some(able) if !(emulated && able.fallback) => able.device_type,
         Some(_) => DeviceType::Nvidia,
         // A node of another version may have an unknown kind.

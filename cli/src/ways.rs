@@ -1,7 +1,6 @@
 //! The processes and lanes that an operation passes, for a program that starts where this process is.
 
 use crate::cluster::{Cluster, DeviceRow, NodeRow};
-use accord_device::registry;
 use accord_fabric::copy_way::CopyWay;
 use accord_types::{DeviceNum, DeviceType, GpuAware, NodeId, settings};
 
@@ -125,7 +124,8 @@ impl Cluster {
         len: u64,
     ) -> Result<(), &'static str> {
         let one_process = matches!(between, BetweenDevices::InProcess | BetweenDevices::OneExecutor { .. });
-        let shares = |row: &DeviceRow| registry::capabilities(row.info.kind).is_some_and(|able| able.shares_memory);
+        let shares =
+            |row: &DeviceRow| accord_backends::capabilities(row.info.kind).is_some_and(|able| able.shares_memory);
         match way {
             CopyWay::Peer if one_process => Ok(()),
             CopyWay::Peer => Err("two processes drive the devices"),

@@ -1,7 +1,7 @@
 //! The boundary between C and Rust, which every exported function passes.
 
 use crate::{closing, process, report, settings, thread};
-use accord_device::current_context;
+use accord_gpu::current_context;
 use accord_runtime::{LocalThread, Runtime};
 use accord_types::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -6,7 +6,7 @@ use accord_client::{
     Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings, TimeLimits, UserMessages,
     WantedDevices,
 };
-use accord_device::{SilenceLimit, StartConfig, cpu, registry};
+use accord_device::{SilenceLimit, StartConfig, cpu};
 use accord_fabric::ProgramSpec;
 use accord_fabric::route::TransportChoice;
 use accord_fabric::transport::PeerAddress;
@@ -46,7 +46,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     let requested_cpus = requested_cpus.map(|count| count.min(CPU_DEVICES_MAX));
     let config = cpu::CpuConfig { devices: cpu_devices()?.or(requested_cpus), memory: cpu_memory()? };
     // A program without code for GPUs requests none.
-    let kind = if in_cluster && !gpus::usable() { registry::fallback_kind() } else { None };
+    let kind = if in_cluster && !gpus::usable() { accord_backends::fallback_kind() } else { None };
     // A cluster's devices come from the coordinator's lease, and finding GPUs would take long for nothing.
     let mut devices = if in_cluster { Vec::new() } else { devices(&node_name, &config)? };
     if let Some(request) = &request {
@@ -117,7 +117,7 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
         devices
             .iter()
             .map(|info| -> Result<Option<Arc<dyn LocalDeviceClient>>> {
-                let able = registry::backend(info.kind)?.capabilities;
+                let able = accord_backends::backend(info.kind)?.capabilities;
                 if in_cluster && !able.fallback && !drives(info) {
                     return Ok(None);
                 }

@@ -1,7 +1,7 @@
 //! Detects whether other code in the process uses CUDA's driver: the program itself, a library, or an interpreter, which
 //! can call any function.
 //!
-//! Copies of rows may be held back for a moment (`crates/device/src/cuda/holding.rs`), which only calls of this library
+//! Copies of rows may be held back for a moment (`crates/gpu/src/holding.rs`), which only calls of this library
 //! end. A program that calls `cudaDeviceSynchronize` and then reads the rows would miss them.
 
 use crate::elf;

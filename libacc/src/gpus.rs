@@ -3,7 +3,7 @@
 use crate::images;
 use crate::ptx::TARGET_NVPTX;
 use crate::{elf, loader, output, settings};
-use accord_device::{SameHostPeers, registry};
+use accord_device::SameHostPeers;
 use accord_types::{DeviceInfo, NodeId, Result};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) fn usable() -> bool {
 
 /// Returns the GPUs that the driver shows to this process. Finding them may take a second.
 pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
-    let found = registry::find(NodeId(0), node_name);
+    let found = accord_backends::find(NodeId(0), node_name);
     if settings::debug()
         && let Some(note) = found.note
     {

@@ -102,9 +102,17 @@ pub(crate) fn executable() -> (String, String) {
         return (spec.path, spec.build_id);
     }
     // This copy of the library is in a namespace of `dlmopen`, which does not contain the executable.
-    let file = Path::new(EXECUTABLE);
-    let path = std::fs::read_link(file).map(at_start).unwrap_or_default();
-    (os_text::encode(path.as_os_str()), object_identity::of_file(file).unwrap_or_default())
+    let path = executable_path().unwrap_or_default();
+    (os_text::encode(path.as_os_str()), object_identity::of_file(Path::new(EXECUTABLE)).unwrap_or_default())
+}
+
+/// Returns the path of the program's executable.
+///
+/// # Errors
+/// Returns an error if the process has no `/proc`.
+pub(crate) fn executable_path() -> std::io::Result<PathBuf> {
+    // Valgrind gives the program's path for the first name only, which leads nowhere once the main thread has ended.
+    std::fs::read_link("/proc/self/exe").or_else(|_| std::fs::read_link(EXECUTABLE)).map(at_start)
 }
 
 /// Whether an object's segment that is not writable contains all of a range, or one that became constant once the loader
@@ -270,7 +278,7 @@ impl RawObject<'_> {
         let end = self.segments().map(|segment| segment.end).max()?;
         let (file, path) = if executable {
             let file = PathBuf::from(EXECUTABLE);
-            let path = std::fs::read_link(&file).map_or_else(|_| name.clone().into(), at_start);
+            let path = executable_path().unwrap_or_else(|_| name.clone().into());
             (file, path)
         } else if let Some(mappings) = mappings {
             // The loader's name may be relative to a previous folder, and may name another file by now.

@@ -13,7 +13,6 @@ use crate::{
     settings, source, thread, thread_id,
 };
 use accord_client::pages;
-use accord_device::registry;
 use accord_runtime::Runtime;
 use accord_runtime::ports::DeviceClient;
 use accord_types::{Compare, Error, Result, SpanSink, threads};
@@ -116,7 +115,10 @@ fn create() -> Result<&'static Session> {
         runtime_settings.device_type =
             runtime_settings.device_type.or(clients.first().map(|client| client.device_type()));
     }
-    if clients.iter().any(|client| registry::capabilities(client.info().kind).is_some_and(|able| able.takes_images)) {
+    if clients
+        .iter()
+        .any(|client| accord_backends::capabilities(client.info().kind).is_some_and(|able| able.takes_images))
+    {
         kernels.want();
     }
     let names_from = Arc::clone(&kernels);

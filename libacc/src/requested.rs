@@ -1,7 +1,6 @@
 //! The request in `ACCORD_DEVICES`, and this machine's devices that a program without a coordinator gets by it.
 
 use crate::{gpus, settings};
-use accord_device::registry;
 use accord_scheduler::Request;
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::model::model_of;
@@ -101,7 +100,7 @@ fn refused(request: &Request, error: &AloneError) -> Error {
 }
 
 fn class(info: &DeviceInfo) -> DeviceClass {
-    let capabilities = registry::capabilities(info.kind);
+    let capabilities = accord_backends::capabilities(info.kind);
     let emulated = capabilities.filter(|can| can.fallback).and_then(|_| settings::emulated());
     DeviceClass {
         kind: emulated.or(capabilities.map(|can| can.device_type)).unwrap_or(DeviceType::None),

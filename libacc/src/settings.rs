@@ -1,8 +1,8 @@
 //! The environment, read once. Only this file reads it.
 
 use crate::sanitizer;
-use accord_device::cache_folder;
 use accord_device::image::EXPLAIN_ENV;
+use accord_gpu::cache_folder;
 use accord_runtime::Settings;
 use accord_types::settings::{self, Setting};
 use accord_types::unknown_settings::unknown_settings;

@@ -222,7 +222,7 @@ pub unsafe extern "C" fn accord_mpi_receive(
     }
 }
 
-/// Goes on with all requests, and writes the numbers of those that are done, which are free then; how many.
+/// Progresses all requests. Writes the numbers of the completed ones, which may be reused, to `done`, and returns how many there are.
 ///
 /// # Safety
 /// `world` is open; `room` numbers may be written at `done`.

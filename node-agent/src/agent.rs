@@ -2,7 +2,7 @@
 
 use crate::ask::LateTests;
 use crate::config::{Config, Fabric, GpuLoad, Ipc, Measure};
-use crate::control::{self, CONNECT_TIMEOUT, CoordinatorEpoch, Identity, Joining};
+use crate::control::{self, CONNECT_TIMEOUT, Identity, Joining, Standing, WorldIdentity};
 use crate::executor_here::ExecutorsHere;
 use crate::executor_process::wanted;
 use crate::hosting::{Hosting, Processes};
@@ -19,20 +19,19 @@ use crate::site_scripts::SiteScripts;
 use crate::supervise::{Supervisor, since_boot};
 use crate::topology::topology;
 use crate::{accept, gpu_loads, gpus};
-use accord_device::cache_folder;
 use accord_fabric::transport::{Acceptor, ListenAddress, Listener, PeerAddress};
+use accord_gpu::cache_folder;
 use accord_monitoring::Monitor;
 use accord_proto::channel::Coordinator;
 use accord_trust::access::check_node;
 use accord_trust::{Trust, local};
 use accord_types::incarnation::incarnation;
 use accord_types::installed::libacc_places;
-use accord_types::{Error, ErrorCode, Result, scarce, threads};
+use accord_types::{Error, ErrorCode, Machine, Result, scarce, threads};
 use nix::unistd::geteuid;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Returns the agent's listen address: the configured one, or one that the coordinator's machine and others on its
 /// network can reach.
@@ -144,17 +143,15 @@ pub fn run(config: &Config) -> Result<(), String> {
         incarnation: incarnation(&boot_id(), u64::try_from(since_boot().as_millis()).unwrap_or(u64::MAX)),
         address: config.advertise.clone().unwrap_or_else(|| address.to_string()),
         devices,
-        hardware: topology.hardware,
-        labels: config.labels.clone(),
-        kernel_limits,
-        registered: Registered::default(),
+        machine: Machine { hardware: topology.hardware, labels: config.labels.clone(), kernel_limits },
+        standing: Standing::default(),
         measures: Arc::new(measures),
         scripts: scripts.map(Arc::new),
-        draining: AtomicBool::new(false),
-        coordinator_epoch: CoordinatorEpoch::default(),
-        world: if world.is_some() { config.world.clone() } else { String::new() },
-        mpi: world.as_ref().map(MpiWorld::fabric),
-        gpu_aware: world.as_ref().and_then(MpiWorld::gpu_aware),
+        world: WorldIdentity {
+            name: if world.is_some() { config.world.clone() } else { String::new() },
+            mpi: world.as_ref().map(MpiWorld::fabric),
+            gpu_aware: world.as_ref().and_then(MpiWorld::gpu_aware),
+        },
         plain_tcp: config.insecure_plain_tcp,
     };
 
@@ -174,7 +171,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     let runtime = accord_proto::runtime::one_threaded().map_err(|error| format!("cannot start: {error}"))?;
     let ending = runtime.block_on(async {
         let monitored = match &config.metrics_listen {
-            Some(address) => Some(monitor(identity.registered.clone(), trust.clone())?.listen(address).await?),
+            Some(address) => Some(monitor(identity.standing.registered.clone(), trust.clone())?.listen(address).await?),
             None => None,
         };
         let stop = accord_proto::stop::signals(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;

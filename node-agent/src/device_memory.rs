@@ -5,7 +5,7 @@
 //! hostile session's code can write, or hand to a process that outlives the session. So a session holds no more than
 //! its quota on its leased devices, and nothing once it has ended.
 
-use accord_device::{MemoryAccount, registry};
+use accord_device::MemoryAccount;
 use accord_fabric::memory_claims::Request;
 use accord_types::short_lock::ShortLock;
 use accord_types::{DeviceInfo, Error, ErrorCode, MemoryClaim, Result, SessionGrant, SessionId};
@@ -20,7 +20,7 @@ const ACCOUNTS_OF_SESSION_MAX: usize = 3;
 
 /// Whether the agent counts a device's memory, because no driver does.
 pub(crate) fn is_counted(device: &DeviceInfo) -> bool {
-    registry::capabilities(device.kind).is_some_and(|able| !able.native_handles)
+    accord_backends::capabilities(device.kind).is_some_and(|able| !able.native_handles)
 }
 
 /// The memory of a node's CPU devices.

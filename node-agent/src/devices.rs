@@ -1,8 +1,9 @@
 //! Creates this node's devices inside an executor.
 
-use accord_device::{Device, MemoryAccount, Printed, StartConfig, TurnAgent, WorkerStart, registry};
+use accord_device::{Device, MemoryAccount, StartConfig, TurnAgent, WorkerStart};
 use accord_executor::{DeviceFactory, OutputSink, Work};
 use accord_fabric::ProgramSpec;
+use accord_gpu::Printed;
 use accord_types::{AddressRange, DeviceInfo, Error, ErrorCode, Result, os_text};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -33,7 +34,8 @@ impl DeviceFactory for NodeDevices {
     }
 
     fn ipc(&self) -> bool {
-        let shares = |info: &DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.shares_memory);
+        let shares =
+            |info: &DeviceInfo| accord_backends::capabilities(info.kind).is_some_and(|able| able.shares_memory);
         self.ipc && self.devices.iter().any(shares)
     }
 
@@ -62,7 +64,7 @@ impl NodeDevices {
         output: OutputSink,
         start: &Arc<WorkerStart>,
     ) -> Result<Arc<dyn Device>> {
-        let backend = registry::backend(info.kind)?;
+        let backend = accord_backends::backend(info.kind)?;
         let able = backend.capabilities;
         if able.prints_here {
             // Without it, the output of regions goes to the agent's standard output.

@@ -3,11 +3,12 @@
 use crate::device_memory::Account;
 use crate::executor_process::{SharedBy, config_of};
 use crate::users::RunsAs;
-use accord_device::{MemoryAccount, Printed};
+use accord_device::MemoryAccount;
 use accord_executor::{LaneChannel, UseSink, run_here};
 use accord_fabric::handshake::Introduced;
 use accord_fabric::route::TransportChoice;
 use accord_fabric::transport::{Handover, SharedLane};
+use accord_gpu::Printed;
 use accord_proto::v1::ExecutorStart;
 use accord_types::{Error, ErrorCode, Result, threads};
 use std::process::ExitCode;

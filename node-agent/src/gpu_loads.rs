@@ -4,7 +4,7 @@
 use crate::own_program::again;
 use crate::process::{self, Spawner};
 use crate::supervise::Supervisor;
-use accord_device::cuda::nvml::Nvml;
+use accord_gpu::nvml::Nvml;
 use accord_types::{DeviceInfo, DeviceLoad, threads};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal, set_parent_process_death_signal};

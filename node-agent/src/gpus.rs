@@ -4,7 +4,6 @@
 use crate::ask::{self, NoAnswer};
 use crate::offered_gpus::Gpus;
 use crate::own_program::again;
-use accord_device::{cuda, registry};
 use accord_proto::{bounds, v1};
 use accord_types::{DeviceInfo, NodeId};
 use prost::Message;
@@ -40,9 +39,9 @@ fn print() -> std::io::Result<()> {
     let mut answer = std::fs::File::from(rustix::io::dup(rustix::stdio::stdout())?);
     // The driver's output must not mix with the answer.
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-    let mut found = registry::find(NodeId(0), "");
+    let mut found = accord_backends::find(NodeId(0), "");
     if std::env::args_os().nth(2).is_some_and(|argument| argument == CONTEXTS) {
-        cuda::measure_contexts(&mut found.devices);
+        accord_gpu::measure_contexts(&mut found.devices);
     }
     let gpus = v1::Gpus {
         devices: found.devices.into_iter().map(Into::into).collect(),

@@ -4,9 +4,9 @@
 use crate::ask::{self, NoAnswer};
 use crate::config::MpiGpus;
 use crate::own_program::again;
-use accord_device::cuda::VISIBLE;
-use accord_device::{CopySink, CopySource, Device, StartConfig, registry};
+use accord_device::{CopySink, CopySource, Device, StartConfig};
 use accord_fabric::transport::mpi::{MpiObject, try_native};
+use accord_gpu::VISIBLE;
 use accord_types::{
     DeviceInfo, DevicePtr, Error, ErrorCode, GpuAware, HostRange, NativeRange, NodeId, QueueId, Result,
 };
@@ -104,7 +104,7 @@ pub fn main() -> ExitCode {
 fn try_all(object: &Path) -> Result<()> {
     let system = |error: std::io::Error| Error::new(ErrorCode::System, error.to_string());
     let mut world = MpiObject::load(object).and_then(|object| object.join()).map_err(system)?;
-    let found = registry::find(NodeId(0), "");
+    let found = accord_backends::find(NodeId(0), "");
     let devices: Result<Vec<_>> =
         found.devices.into_iter().map(TestDevice::start).filter_map(Result::transpose).collect();
     let devices = devices?;
@@ -138,7 +138,7 @@ struct TestDevice {
 impl TestDevice {
     /// Returns `None` if libraries can't access memory of such devices.
     fn start(info: DeviceInfo) -> Result<Option<Self>> {
-        let backend = registry::backend(info.kind)?;
+        let backend = accord_backends::backend(info.kind)?;
         if !backend.capabilities.native_handles {
             return Ok(None);
         }

@@ -108,7 +108,7 @@ impl Gpus {
         (offered, notes)
     }
 
-    /// Returns the value of the driver's own variable, [`accord_device::cuda::VISIBLE`], for a process that must use
+    /// Returns the value of the driver's own variable, [`accord_gpu::VISIBLE`], for a process that must use
     /// offered GPUs only. Returns `None` if it may use all that the agent sees.
     pub(crate) fn visible_to_others(&self, offered: &[DeviceInfo]) -> Option<String> {
         let names = || offered.iter().map(|info| info.uuid.as_str()).filter(|name| !name.is_empty());

@@ -47,12 +47,18 @@ pub(crate) struct Supervisor {
     limits_raised: RaisedLimits,
     state: ShortLock<ExecutorTable>,
     began: Instant,
-    /// Notified after each change, for threads.
-    changed: Condvar,
-    /// Notified after each change, for the task that talks to the coordinator.
-    news: Notify,
-    /// Woken after each change, for ports, where connections wait for their sessions.
-    wakers: ShortLock<Vec<Arc<Waker>>>,
+    changes: ChangeSignals,
+}
+
+/// Signals after each change of the state.
+#[derive(Default)]
+struct ChangeSignals {
+    /// Notified for threads that wait with the state's lock.
+    threads: Condvar,
+    /// Notified for the task that talks to the coordinator.
+    coordinator: Notify,
+    /// Woken for listeners, where connections wait for their sessions.
+    listeners: ShortLock<Vec<Arc<Waker>>>,
 }
 
 struct ExecutorTable {
@@ -76,7 +82,6 @@ impl Supervisor {
         }
         let suspended: Vec<_> = node.suspended_jobs().collect();
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
-        let (began, changed, news, wakers) = (Instant::now(), Condvar::new(), Notify::new(), ShortLock::default());
         let (accounts, memory, turns) = (Arc::default(), DeviceMemory::of(&settings.devices), Arc::default());
         let logs = Arc::default();
         let turns: Arc<TurnService> = turns;
@@ -91,10 +96,8 @@ impl Supervisor {
             logs,
             limits_raised: RaisedLimits::default(),
             state,
-            began,
-            changed,
-            news,
-            wakers,
+            began: Instant::now(),
+            changes: ChangeSignals::default(),
         });
         this.watch_left();
         this
@@ -169,14 +172,14 @@ impl Supervisor {
             state.changes += 1;
             what(state, now, ends)
         });
-        self.news.notify_one();
-        self.wakers.lock().iter().for_each(|waker| waker.wake());
+        self.changes.coordinator.notify_one();
+        self.changes.listeners.lock().iter().for_each(|waker| waker.wake());
         answer
     }
 
     /// Registers a waker, which is woken after each event.
     pub(crate) fn wake_on_update(&self, waker: Arc<Waker>) {
-        self.wakers.lock().push(waker);
+        self.changes.listeners.lock().push(waker);
     }
 
     /// Queries the rules, and ends the executors that they name.
@@ -187,7 +190,7 @@ impl Supervisor {
             |executor: &ExecutorId| Some((state.hosts.get(executor)?.clone(), state.node.ending(*executor).cloned()));
         let ends: Vec<(Host, Option<ExecutorEnding>)> = ends.iter().filter_map(host_of).collect();
         drop(state);
-        self.changed.notify_all();
+        self.changes.threads.notify_all();
         ends.into_iter().for_each(|(host, ending)| host.end(ending));
         answer
     }
@@ -202,7 +205,7 @@ impl Supervisor {
 
     /// Completes once there was an event since the last call.
     pub(crate) async fn news(&self) {
-        self.news.notified().await;
+        self.changes.coordinator.notified().await;
     }
 
     /// Reads the state of the rules.
@@ -213,7 +216,7 @@ impl Supervisor {
     /// Blocks until the node has its number and address; `None` if the agent stops before.
     pub(crate) fn await_node(&self) -> Option<Endpoint> {
         let unknown = |state: &mut ExecutorTable| state.node.endpoint().is_none() && !state.node.is_stopping();
-        ShortGuard::wait_while(self.lock(), &self.changed, unknown).node.endpoint().cloned()
+        ShortGuard::wait_while(self.lock(), &self.changes.threads, unknown).node.endpoint().cloned()
     }
 
     /// Returns the key that a connection with this hello must prove, or until when it may wait for the coordinator's
@@ -243,7 +246,7 @@ impl Supervisor {
             }
             let left = Node::key_within(since).saturating_sub(self.now()).min(ANNOUNCEMENT_POLL);
             let waits = |state: &mut ExecutorTable| matches!(inspect(&state.node, self.now()), Ok(None));
-            drop(ShortGuard::wait_timeout_while(self.lock(), &self.changed, left, waits));
+            drop(ShortGuard::wait_timeout_while(self.lock(), &self.changes.threads, left, waits));
         }
     }
 
@@ -425,7 +428,7 @@ impl Supervisor {
     pub(crate) fn stop(&self) {
         self.apply(|node, _, ends| node.stop(ends));
         let running = |state: &mut ExecutorTable| !state.node.is_idle();
-        drop(ShortGuard::wait_timeout_while(self.lock(), &self.changed, 2 * END_GRACE, running));
+        drop(ShortGuard::wait_timeout_while(self.lock(), &self.changes.threads, 2 * END_GRACE, running));
         self.hosting.close();
     }
 
@@ -490,7 +493,7 @@ impl Supervisor {
             }
             let left = Node::begun_within(&lane).saturating_sub(self.now());
             let is_same = |state: &mut ExecutorTable| state.changes == seen;
-            drop(ShortGuard::wait_timeout_while(self.lock(), &self.changed, left, is_same));
+            drop(ShortGuard::wait_timeout_while(self.lock(), &self.changes.threads, left, is_same));
         }
     }
 

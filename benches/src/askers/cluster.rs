@@ -14,7 +14,7 @@ use accord_scheduler::Request;
 use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::request::{Alternative, Take};
 use accord_types::node_labels::NodeLabels;
-use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, NumaNode, SessionKey, SessionRequest};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, Machine, NodeId, NumaNode, SessionKey, SessionRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -425,5 +425,6 @@ fn registration(at: u32) -> Result<Registration, String> {
     };
     let labels = NodeLabels::new([("rack".to_owned(), format!("r{}", at / 32))])?;
     let devices = (0..DEVICES).map(device).collect();
-    Ok(Registration { hardware, labels, ..Registration::new(format!("n{at}"), format!("n{at}:7448"), 1, devices) })
+    let machine = Machine { hardware, labels, ..Machine::default() };
+    Ok(Registration { machine, ..Registration::new(format!("n{at}"), format!("n{at}:7448"), 1, devices) })
 }

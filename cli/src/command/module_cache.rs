@@ -42,7 +42,7 @@ pub(super) fn folder(
 }
 
 fn cache() -> Option<PathBuf> {
-    accord_device::cache_folder(std::env::var_os(settings::CACHE.name).as_deref())
+    accord_gpu::cache_folder(std::env::var_os(settings::CACHE.name).as_deref())
 }
 
 /// FNV-1a, for a folder's name; not a safeguard.

@@ -6,8 +6,7 @@ use super::signals::{Event, Signals};
 use crate::args::ClusterSize;
 use crate::failure::{Failure, Result};
 use crate::output::print;
-use accord_device::cuda::VISIBLE;
-use accord_device::registry;
+use accord_gpu::VISIBLE;
 use accord_types::{NodeId, settings};
 use nix::sys::wait::WaitStatus;
 use std::ffi::OsString;
@@ -152,7 +151,7 @@ impl HostDevices {
 
 /// Runs `accord __gpus`: prints the usable GPUs.
 pub(crate) fn print_gpus() {
-    let found = registry::find(NodeId(0), "");
+    let found = accord_backends::find(NodeId(0), "");
     for gpu in found.devices {
         print(&format!("{GPU}{}\n", gpu.id.ordinal));
     }

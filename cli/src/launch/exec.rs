@@ -5,7 +5,7 @@ use super::parts::proflib_with_libacc;
 use super::signals::Signals;
 use crate::failure::Failure;
 use crate::internal_args::{ExecArgs, RshArgs};
-use accord_device::cuda::VISIBLE;
+use accord_gpu::VISIBLE;
 use accord_types::{Rank, settings};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::prctl::set_pdeathsig;

@@ -214,11 +214,11 @@ fn node_view(cluster: &Cluster, node: &Node, now: Millis) -> v1::Node {
         incarnation: node.incarnation,
         links: vec![v1::Link { kind: v1::LinkKind::Tcp.into(), address: node.address.clone() }],
         devices: node.devices.iter().cloned().map(Into::into).collect(),
-        hardware: Some(node.hardware.clone().into()),
-        heard_ms_ago: now.since(node.last_contact),
+        hardware: Some(node.machine.hardware.clone().into()),
+        heard_ms_ago: now.since(node.contact.last),
         figures: cluster.figures(node.id).cloned().map(Into::into),
-        kernel_limits: Some(node.kernel_limits.clone().into()),
-        labels: labels(&node.labels),
+        kernel_limits: Some(node.machine.kernel_limits.clone().into()),
+        labels: labels(&node.machine.labels),
         quarantined: quarantined.collect(),
     }
 }

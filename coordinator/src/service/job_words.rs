@@ -4,7 +4,7 @@ use super::questions::View;
 use super::suspensions::words;
 use accord_proto::bounds::{EXPLANATION_LINES_MAX, JOB_TEXT_MAX};
 use accord_proto::v1;
-use accord_scheduler::ledger::{EndedJob, JobEvent, JobUse};
+use accord_scheduler::ledger::{EndedJob, JobEvent, JobUse, Submission};
 use accord_scheduler::path_class::PathClass;
 use accord_scheduler::units::{long_time_text, milli_text};
 use accord_scheduler::{
@@ -106,14 +106,15 @@ pub(super) fn devices(devices: Vec<DevicesOnNode>) -> Vec<v1::JobDevices> {
 /// Returns an ended job's message.
 pub(super) fn ended(job: EndedJob) -> v1::EndedJob {
     let ms = |of: u128, part: u128| u64::try_from(of / part).unwrap_or(u64::MAX);
-    let request = job.request.to_string();
+    let Submission { user, account, request, program, asked_unix_ms } = job.submission;
+    let request = request.to_string();
     v1::EndedJob {
         job: job.job.0,
-        user: cut(&job.user, NAME_MAX).to_owned(),
-        account: cut(&job.account, NAME_MAX).to_owned(),
+        user: cut(&user, NAME_MAX).to_owned(),
+        account: cut(&account, NAME_MAX).to_owned(),
         request: cut(&request, JOB_TEXT_MAX).to_owned(),
-        program: cut(&job.program, NAME_MAX).to_owned(),
-        asked_unix_ms: job.asked_unix_ms,
+        program: cut(&program, NAME_MAX).to_owned(),
+        asked_unix_ms,
         started_unix_ms: job.started_unix_ms,
         ended_unix_ms: job.ended_unix_ms,
         waited_ms: job.waited_ms,

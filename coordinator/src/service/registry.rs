@@ -8,7 +8,7 @@ use accord_proto::convert::{Malformed, check_version, node_labels};
 use accord_proto::v1;
 use accord_trust::access::Act;
 use accord_types::{
-    DeviceFault, DeviceInfo, DeviceLoad, DeviceUse, DeviceVerdict, NodeId, SessionId, SessionKey, SiteScript,
+    DeviceFault, DeviceInfo, DeviceLoad, DeviceUse, DeviceVerdict, Machine, NodeId, SessionId, SessionKey, SiteScript,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -177,9 +177,11 @@ pub fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration
         incarnation: register.incarnation,
         address: reachable(register.address, peer),
         devices: devices.collect::<Result<_, _>>()?,
-        hardware: register.hardware.unwrap_or_default().into(),
-        labels: node_labels(register.labels)?,
-        kernel_limits: register.kernel_limits.unwrap_or_default().into(),
+        machine: Machine {
+            hardware: register.hardware.unwrap_or_default().into(),
+            labels: node_labels(register.labels)?,
+            kernel_limits: register.kernel_limits.unwrap_or_default().into(),
+        },
         previous: register.previous_node.map(NodeId),
         coordinator_epoch: register.coordinator_epoch,
         sessions: register.sessions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,

@@ -50,7 +50,7 @@ impl StoreError {
         self.kind == Kind::Superseded
     }
 
-    /// Whether the state can't be used as it is.
+    /// Whether the stored state is unusable, so that another attempt would fail in the same way.
     pub fn is_of_state(&self) -> bool {
         self.kind == Kind::State
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The open file.
 pub struct FileStore {
     path: PathBuf,
-    /// None after an error: it is opened anew then.
+    /// The open database; `None` after an error, so that the next access opens it again.
     pub(super) database: Option<Database>,
     /// The epoch that this coordinator has written to it.
     epoch: u64,

@@ -123,7 +123,7 @@ impl Cluster {
             let (new, known) = (registration.incarnation, node.incarnation);
             // Only one boot of a machine can be alive. The live agent keeps the name, so that two machines with one
             // name do not displace each other for ever.
-            let heard_ms = now.since(node.last_contact);
+            let heard_ms = now.since(node.contact.last);
             let lives = node.link().is_some() && heard_ms < HEARTBEATS_MISSED * self.limits.heartbeat_ms;
             return match boot_of(new) == boot_of(known) {
                 true if new < known => Err(Refusal::Stale { node_name: name.clone() }),
@@ -314,7 +314,7 @@ impl Cluster {
         let Some(id) = self.links.remove(&link) else { return };
         self.nodes.update(id, |node| {
             node.state = NodeState::Up { link: None };
-            node.unlinked = Some(now);
+            node.contact.unlinked = Some(now);
         });
         self.paths.disconnected(id);
         self.blame(id, out);
@@ -404,7 +404,7 @@ impl Cluster {
         }
         self.nodes.update(id, |node| {
             node.state = state;
-            node.left = now;
+            node.contact.left = now;
         });
         self.executing.remove(&id);
         self.paths.forget(id);

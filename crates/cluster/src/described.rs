@@ -25,16 +25,16 @@ pub(super) fn description(node: &Node) -> NodeDescription {
         // themselves.
         incarnation: boot_of(node.incarnation),
         devices: devices.collect(),
-        cores: u64::from(node.hardware.processors) * 1_000,
+        cores: u64::from(node.machine.hardware.processors) * 1_000,
         host_memory,
-        labels: node.labels.by_name().clone(),
+        labels: node.machine.labels.by_name().clone(),
     }
 }
 
 /// Returns the memory of a node, which its CPU devices share. Each of them may be offered with as much as an
 /// administrator likes, so the sum counts only if hwloc reports no memory.
 fn host_memory(node: &Node) -> u64 {
-    let in_all = node.hardware.numa.iter().fold(0, |sum: u64, numa| sum.saturating_add(numa.memory));
+    let in_all = node.machine.hardware.numa.iter().fold(0, |sum: u64, numa| sum.saturating_add(numa.memory));
     if in_all > 0 {
         return in_all;
     }
@@ -84,7 +84,7 @@ mod tests {
             let devices = offered.into_iter().zip(0..).map(|(memory, ordinal)| cpu(ordinal, memory * GIB));
             let mut registration = Registration::new("h1", "h1:1", 10, devices.collect());
             let numa = installed.iter().map(|memory| NumaNode { index: 0, cpus: Vec::new(), memory: memory * GIB });
-            registration.hardware.numa = numa.collect();
+            registration.machine.hardware.numa = numa.collect();
             let described = description(&Node::new(NodeId(0), LinkId(1), Millis(0), registration));
             let of_each = described.devices.iter().map(|device| device.class.memory / GIB).collect::<Vec<_>>();
             (of_each, described.host_memory / GIB)

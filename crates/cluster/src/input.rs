@@ -3,10 +3,9 @@
 use super::measured_path::MeasuredPath;
 use super::new_reservation::NewReservation;
 use accord_scheduler::policy::SitePolicy;
-use accord_types::node_labels::NodeLabels;
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceLoad, DeviceUse, DeviceVerdict, Hardware, JobGrant, KernelLimits, NodeFigures, NodeId,
-    SessionGrant, SessionId, SessionKey, SessionRequest, SiteScript,
+    DeviceId, DeviceInfo, DeviceLoad, DeviceUse, DeviceVerdict, JobGrant, Machine, NodeFigures, NodeId, SessionGrant,
+    SessionId, SessionKey, SessionRequest, SiteScript,
 };
 
 /// A connection of an agent. The driver never reuses a number.
@@ -28,12 +27,8 @@ pub struct Registration {
     pub address: String,
     /// The devices, each with an ordinal of its own; node numbers and names are set here.
     pub devices: Vec<DeviceInfo>,
-    /// The hardware of the machine.
-    pub hardware: Hardware,
-    /// The labels of the node.
-    pub labels: NodeLabels,
-    /// The limits of sessions that the node's kernel enforces.
-    pub kernel_limits: KernelLimits,
+    /// The machine.
+    pub machine: Machine,
     /// The node's number from an earlier coordinator.
     pub previous: Option<NodeId>,
     /// The highest epoch of a coordinator that has registered the agent; 0 if there was none.
@@ -64,9 +59,7 @@ impl Registration {
             incarnation,
             address: address.into(),
             devices,
-            hardware: Hardware::default(),
-            labels: NodeLabels::default(),
-            kernel_limits: KernelLimits::default(),
+            machine: Machine::default(),
             previous: None,
             coordinator_epoch: 0,
             sessions: Vec::new(),

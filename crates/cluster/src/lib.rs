@@ -78,7 +78,7 @@ pub use effect::{AgentOrder, ClientPush, Effect, PathOrder, Refusal};
 pub use input::{ClientId, Input, Joiner, LinkId, Registration};
 pub use measured_path::MeasuredPath;
 pub use new_reservation::{NewReservation, ReservedTarget};
-pub use node::{Node, NodeState};
+pub use node::{ContactTimes, Node, NodeState};
 pub use observed::UseNow;
 pub use order::{Viewer, number_devices};
 pub use record::{Record, Records, Step};

@@ -2,8 +2,7 @@
 
 use super::input::{LinkId, Registration};
 use super::time::Millis;
-use accord_types::node_labels::NodeLabels;
-use accord_types::{DeviceInfo, Hardware, KernelLimits, NodeId};
+use accord_types::{DeviceInfo, Machine, NodeId};
 use std::sync::Arc;
 
 /// Time within which a rank's agent must reconnect; then the agent and its world count as lost. The connection to a
@@ -27,6 +26,28 @@ pub(super) fn device_of(devices: &[DeviceInfo], ordinal: u32) -> Option<&DeviceI
     devices.get(at)
 }
 
+/// Times of the connections of a node's agent, which are not kept over a restart of the coordinator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ContactTimes {
+    /// Time of the last message.
+    pub last: Millis,
+    /// Time at which the connection last ended.
+    pub unlinked: Option<Millis>,
+    /// Time of this incarnation's first registration.
+    pub(super) began: Millis,
+    /// Time of the last registration.
+    pub(super) linked: Millis,
+    /// Time at which the node was last lost or left.
+    pub(super) left: Millis,
+}
+
+impl ContactTimes {
+    /// Returns the times of an agent that registers now.
+    pub(super) fn at(now: Millis) -> Self {
+        Self { last: now, unlinked: None, began: now, linked: now, left: Millis(0) }
+    }
+}
+
 /// A node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
@@ -42,28 +63,16 @@ pub struct Node {
     pub address: String,
     /// Its devices by ordinal.
     pub devices: Arc<Vec<DeviceInfo>>,
-    /// The hardware of the machine.
-    pub hardware: Hardware,
-    /// The labels that its agent was started with.
-    pub labels: NodeLabels,
-    /// The limits of sessions that the node's kernel enforces.
-    pub kernel_limits: KernelLimits,
-    /// Time of the last message of its agent.
-    pub last_contact: Millis,
+    /// The machine.
+    pub machine: Machine,
+    /// Times of its agent's connections.
+    pub contact: ContactTimes,
     /// Whether an administrator has taken it out of new sessions.
     pub draining: bool,
     /// Whether its agent stops soon: new sessions leave it out until another agent has registered.
     pub leaving: bool,
     /// The MPI world that its agent is a rank of; empty: none.
     pub world: String,
-    /// Time at which its agent's connection last ended.
-    pub unlinked: Option<Millis>,
-    /// Time of this incarnation's first registration.
-    pub(super) began: Millis,
-    /// Time of the last registration.
-    pub(super) linked: Millis,
-    /// Time at which the node was last lost or left.
-    pub(super) left: Millis,
     /// The loss of a rank that the agent was informed of on this connection.
     pub(super) reported: Option<(Millis, NodeId)>,
 }
@@ -77,17 +86,11 @@ impl Node {
             incarnation: 0,
             address: String::new(),
             devices: Arc::default(),
-            hardware: Hardware::default(),
-            labels: NodeLabels::default(),
-            kernel_limits: KernelLimits::default(),
-            last_contact: now,
+            machine: Machine::default(),
+            contact: ContactTimes::at(now),
             draining: registration.draining,
             leaving: false,
             world: String::new(),
-            unlinked: None,
-            began: now,
-            linked: now,
-            left: Millis(0),
             reported: None,
         };
         node.renew(link, now, registration);
@@ -97,24 +100,22 @@ impl Node {
     /// Returns the time at which the node counts as lost, if it is a rank without a connection.
     pub(super) fn leaves_world(&self) -> Option<Millis> {
         let is_away = !self.world.is_empty() && self.link().is_none();
-        self.unlinked.filter(|_| is_away).map(|at| at.plus(BACK_MAX_MS))
+        self.contact.unlinked.filter(|_| is_away).map(|at| at.plus(BACK_MAX_MS))
     }
 
     /// Updates the node from a registration.
     pub(super) fn renew(&mut self, link: LinkId, now: Millis, registration: Registration) {
         self.state = NodeState::Up { link: Some(link) };
         if self.incarnation != registration.incarnation {
-            self.began = now;
+            self.contact.began = now;
             self.leaving = false;
         }
-        self.linked = now;
+        self.contact.linked = now;
         self.reported = None;
         self.incarnation = registration.incarnation;
         self.address = registration.address;
-        self.hardware = registration.hardware;
-        self.labels = registration.labels;
-        self.kernel_limits = registration.kernel_limits;
-        self.last_contact = now;
+        self.machine = registration.machine;
+        self.contact.last = now;
         self.world = registration.world;
         let mut devices = registration.devices;
         for device in &mut devices {

@@ -41,11 +41,18 @@ struct Orders {
     /// Nodes that are not up, by the time of their last message.
     down: ByTime,
     worlds: BTreeMap<String, World>,
-    up: usize,
-    /// Number of nodes that are up and drained.
+    counts: UpCounts,
+}
+
+/// Numbers of nodes that are up, and of their devices.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct UpCounts {
+    nodes: usize,
+    /// Number of drained nodes.
     draining: usize,
-    /// Number of devices of nodes that are up.
+    /// Number of devices.
     devices: usize,
+    /// Number of devices by kind.
     by_kind: BTreeMap<DeviceKind, usize>,
     /// Number of devices of nodes that take new sessions, by kind.
     offered: BTreeMap<DeviceKind, usize>,
@@ -138,7 +145,7 @@ impl NodeTable {
     pub(super) fn note_alive(&mut self, id: NodeId, now: Millis) {
         let Some(node) = self.nodes.get_mut(&id).filter(|node| node.is_up()) else { return };
         self.orders.unlist_contact(node);
-        node.last_contact = now;
+        node.contact.last = now;
         self.orders.list_contact(node);
     }
 
@@ -147,8 +154,8 @@ impl NodeTable {
         let up: Vec<NodeId> = self.values().filter(|node| node.is_up()).map(|node| node.id).collect();
         for id in up {
             self.update_times(id, |node| {
-                node.last_contact = node.last_contact.plus(late).min(now);
-                node.linked = node.linked.plus(late).min(now);
+                node.contact.last = node.contact.last.plus(late).min(now);
+                node.contact.linked = node.contact.linked.plus(late).min(now);
             });
         }
     }
@@ -160,28 +167,28 @@ impl NodeTable {
 
     /// Returns the number of nodes that are up.
     pub(super) fn up(&self) -> usize {
-        self.orders.up
+        self.orders.counts.nodes
     }
 
     /// Returns the number of nodes that are up and drained.
     pub(super) fn draining(&self) -> usize {
-        self.orders.draining
+        self.orders.counts.draining
     }
 
     /// Returns the number of devices of nodes that are up.
     pub(super) fn devices(&self) -> usize {
-        self.orders.devices
+        self.orders.counts.devices
     }
 
     /// Returns the number of devices of a kind on nodes that are up.
     pub(super) fn devices_of(&self, kind: DeviceKind) -> usize {
-        self.orders.by_kind.get(&kind).copied().unwrap_or_default()
+        self.orders.counts.by_kind.get(&kind).copied().unwrap_or_default()
     }
 
     /// Returns the number of devices of a kind, or of all kinds, on nodes that take new sessions.
     pub(super) fn offered(&self, kind: Option<DeviceKind>) -> usize {
-        let of_kind = |kind| self.orders.offered.get(&kind).copied().unwrap_or_default();
-        kind.map_or_else(|| self.orders.offered.values().sum(), of_kind)
+        let of_kind = |kind| self.orders.counts.offered.get(&kind).copied().unwrap_or_default();
+        kind.map_or_else(|| self.orders.counts.offered.values().sum(), of_kind)
     }
 
     /// Returns how many nodes that are up have been silent for `silence` or longer.
@@ -289,7 +296,7 @@ impl Orders {
         if node.link().is_some() {
             self.connected.insert(id);
         }
-        if let Some(at) = node.unlinked.filter(|_| is_up) {
+        if let Some(at) = node.contact.unlinked.filter(|_| is_up) {
             if node.link().is_none() {
                 self.away.insert((at, id));
             }
@@ -300,23 +307,15 @@ impl Orders {
         if is_up {
             self.list_contact(node);
             self.leaving.extend(node.leaves_world().map(|at| (at, id)));
-            self.up += 1;
-            self.draining += usize::from(node.is_drained());
-            self.devices += node.devices.len();
-            for device in node.devices.iter() {
-                *self.by_kind.entry(device.kind).or_default() += 1;
-                if node.takes_sessions() {
-                    *self.offered.entry(device.kind).or_default() += 1;
-                }
-            }
+            self.counts.add(node);
         } else {
-            self.down.insert((node.last_contact, id));
+            self.down.insert((node.contact.last, id));
         }
         if !node.world.is_empty() {
             let world = self.worlds.entry(node.world.clone()).or_default();
             world.nodes.insert(id);
             if !is_up {
-                world.gone.insert((node.left, id));
+                world.gone.insert((node.contact.left, id));
             }
         }
     }
@@ -324,7 +323,7 @@ impl Orders {
     fn unlist(&mut self, node: &Node) {
         let (id, is_up) = (node.id, node.is_up());
         self.connected.remove(&id);
-        if let Some(at) = node.unlinked {
+        if let Some(at) = node.contact.unlinked {
             self.away.remove(&(at, id));
             self.broken.remove(&(at, id));
         }
@@ -333,21 +332,13 @@ impl Orders {
             if let Some(at) = node.leaves_world() {
                 self.leaving.remove(&(at, id));
             }
-            self.up -= 1;
-            self.draining -= usize::from(node.is_drained());
-            self.devices -= node.devices.len();
-            for device in node.devices.iter() {
-                one_less(&mut self.by_kind, device.kind);
-                if node.takes_sessions() {
-                    one_less(&mut self.offered, device.kind);
-                }
-            }
+            self.counts.subtract(node);
         } else {
-            self.down.remove(&(node.last_contact, id));
+            self.down.remove(&(node.contact.last, id));
         }
         if let Some(world) = self.worlds.get_mut(&node.world) {
             world.nodes.remove(&id);
-            world.gone.remove(&(node.left, id));
+            world.gone.remove(&(node.contact.left, id));
             if world.nodes.is_empty() {
                 self.worlds.remove(&node.world);
             }
@@ -355,14 +346,42 @@ impl Orders {
     }
 
     fn list_contact(&mut self, node: &Node) {
-        let is_silent = Some(node.last_contact) <= self.silent_since;
+        let is_silent = Some(node.contact.last) <= self.silent_since;
         let nodes = if is_silent { &mut self.silent } else { &mut self.last_contact };
-        nodes.insert((node.last_contact, node.id));
+        nodes.insert((node.contact.last, node.id));
     }
 
     fn unlist_contact(&mut self, node: &Node) {
-        if !self.last_contact.remove(&(node.last_contact, node.id)) {
-            self.silent.remove(&(node.last_contact, node.id));
+        if !self.last_contact.remove(&(node.contact.last, node.id)) {
+            self.silent.remove(&(node.contact.last, node.id));
+        }
+    }
+}
+
+impl UpCounts {
+    /// Counts a node that is up.
+    fn add(&mut self, node: &Node) {
+        self.nodes += 1;
+        self.draining += usize::from(node.is_drained());
+        self.devices += node.devices.len();
+        for device in node.devices.iter() {
+            *self.by_kind.entry(device.kind).or_default() += 1;
+            if node.takes_sessions() {
+                *self.offered.entry(device.kind).or_default() += 1;
+            }
+        }
+    }
+
+    /// Reverts [`UpCounts::add`].
+    fn subtract(&mut self, node: &Node) {
+        self.nodes -= 1;
+        self.draining -= usize::from(node.is_drained());
+        self.devices -= node.devices.len();
+        for device in node.devices.iter() {
+            one_less(&mut self.by_kind, device.kind);
+            if node.takes_sessions() {
+                one_less(&mut self.offered, device.kind);
+            }
         }
     }
 }

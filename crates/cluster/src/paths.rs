@@ -185,7 +185,7 @@ impl Cluster {
             return;
         }
         let place = |node: &Node| -> Location<String> {
-            let label = |name| node.labels.by_name().get(name).cloned();
+            let label = |name| node.machine.labels.by_name().get(name).cloned();
             (label("rack"), label("switch"))
         };
         let times = self.class_times.note(PathClass::between(&place(a), &place(b)), path.times);
@@ -244,7 +244,7 @@ impl Cluster {
         let hurries = now < self.paths.hurry_until;
         let is_quiet = |since: Millis| now.since(since) >= QUIET_MS;
         let in_use = self.sessions.has_node(id);
-        let quiet = !in_use && (hurries || is_quiet(node.linked) && used.is_none_or(is_quiet));
+        let quiet = !in_use && (hurries || is_quiet(node.contact.linked) && used.is_none_or(is_quiet));
         node.link().filter(|_| quiet)
     }
 

@@ -1,10 +1,10 @@
 //! The records of nodes, in the form of their agents' registrations.
 
-use super::node::{Node, NodeState};
+use super::node::{ContactTimes, Node, NodeState};
 use super::record::{Records, keys, table};
 use super::time::Millis;
 use accord_proto::{convert, v1};
-use accord_types::{DeviceInfo, NodeId};
+use accord_types::{DeviceInfo, Machine, NodeId};
 use prost::Message;
 
 /// Returns the record of a node.
@@ -15,8 +15,8 @@ pub(super) fn saved_node(node: &Node) -> Vec<u8> {
         incarnation: node.incarnation,
         address: node.address.clone(),
         devices: node.devices.iter().cloned().map(Into::into).collect(),
-        hardware: Some(node.hardware.clone().into()),
-        labels: convert::labels(&node.labels),
+        hardware: Some(node.machine.hardware.clone().into()),
+        labels: convert::labels(&node.machine.labels),
         previous_node: Some(node.id.0),
         sessions: Vec::new(),
         world: node.world.clone(),
@@ -24,7 +24,7 @@ pub(super) fn saved_node(node: &Node) -> Vec<u8> {
         granted: Vec::new(),
         jobs: Vec::new(),
         coordinator_epoch: 0,
-        kernel_limits: Some(node.kernel_limits.clone().into()),
+        kernel_limits: Some(node.machine.kernel_limits.clone().into()),
     };
     register.encode_to_vec()
 }
@@ -57,19 +57,17 @@ pub(super) fn restored_nodes(records: &Records, now: Millis) -> Result<Vec<Node>
             incarnation: register.incarnation,
             address: register.address,
             devices: std::sync::Arc::new(devices.map_err(|error| damaged(error.to_string()))?),
-            hardware: register.hardware.unwrap_or_default().into(),
-            labels: convert::node_labels(register.labels).map_err(|error| damaged(error.to_string()))?,
-            kernel_limits: register.kernel_limits.unwrap_or_default().into(),
-            last_contact: now,
+            machine: Machine {
+                hardware: register.hardware.unwrap_or_default().into(),
+                labels: convert::node_labels(register.labels).map_err(|error| damaged(error.to_string()))?,
+                kernel_limits: register.kernel_limits.unwrap_or_default().into(),
+            },
+            // The coordinator's restart says nothing about the agent. If the agent stays silent, the node is lost.
+            contact: ContactTimes { left: now, ..ContactTimes::at(now) },
             draining: register.draining,
             // An agent that still leaves says so again.
             leaving: false,
             world: register.world,
-            // The coordinator's restart says nothing about the agent. If the agent stays silent, the node is lost.
-            unlinked: None,
-            began: now,
-            linked: now,
-            left: now,
             reported: None,
         })
     };

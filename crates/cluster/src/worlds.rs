@@ -41,9 +41,9 @@ impl Cluster {
     /// another run of a world with the same name.
     pub(super) fn other_ranks(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         let lost = self.nodes.get(&id).filter(|node| !node.world.is_empty());
-        let last = lost.map(|node| node.unlinked.unwrap_or(node.last_contact).max(node.last_contact));
+        let last = lost.map(|node| node.contact.unlinked.unwrap_or(node.contact.last).max(node.contact.last));
         let ranks = self.nodes.of_world(lost.map_or("", |lost| lost.world.as_str()));
-        ranks.filter(move |other| last.is_some_and(|last| other.began <= last)).map(|other| other.id)
+        ranks.filter(move |other| last.is_some_and(|last| other.contact.began <= last)).map(|other| other.id)
     }
 
     /// Informs ranks of a lost rank that were disconnected themselves when it was lost, or that have reconnected after
@@ -54,7 +54,7 @@ impl Cluster {
             let Some(lost) = self.nodes.last_gone(&world) else { continue };
             let unreported = self.nodes.of_world(&world).filter(|node| node.reported != Some(lost));
             let (due, later): (Vec<_>, Vec<_>) = unreported
-                .filter_map(|node| Some((node.linked.max(lost.0).plus(OVER_MS), node.id, node.link()?)))
+                .filter_map(|node| Some((node.contact.linked.max(lost.0).plus(OVER_MS), node.id, node.link()?)))
                 .partition(|(at, ..)| *at <= now);
             if let Some(at) = later.iter().map(|(at, ..)| *at).min() {
                 self.nodes.check_later(world, at);

@@ -11,7 +11,7 @@ use std::any::Any;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One backend. Its module defines it, and [`crate::registry::BACKENDS`] lists it.
+/// One backend. Its module defines it, and `accord_backends::BACKENDS` lists it.
 pub struct Backend {
     /// The kind of the devices.
     pub kind: DeviceKind,
@@ -34,7 +34,14 @@ pub struct DriverContext {
     /// The driver's handle.
     pub handle: usize,
     /// Keeps the context alive.
-    pub(crate) _kept: Box<dyn Any + Send>,
+    _kept: Box<dyn Any + Send>,
+}
+
+impl DriverContext {
+    /// Creates the value for a handle that is valid as long as `kept` lives.
+    pub fn new(handle: usize, kept: impl Any + Send) -> Self {
+        Self { handle, _kept: Box::new(kept) }
+    }
 }
 
 /// The parameters of a start, besides the device.

@@ -1,4 +1,4 @@
-//! The trait that every backend implements, in CUDA's terms.
+//! The trait that every backend implements.
 
 use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
@@ -14,16 +14,16 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FunctionHandle(pub u32);
 
-/// The objects of a device's driver, for programs that use CUDA themselves (OpenACC 3.3, A.2.1). Numbers are the driver's
+/// The objects of a device's driver, for programs that call the driver themselves (OpenACC 3.3, A.2.1). Numbers are the driver's
 /// own pointers and handles.
 pub trait NativeHandles {
-    /// The driver's number of the device (`acc_get_current_cuda_device`).
+    /// Returns the driver's number of the device.
     fn device(&self) -> i32;
 
-    /// The context (`acc_get_current_cuda_context`).
+    /// Returns the driver's context.
     fn context(&self) -> usize;
 
-    /// Returns the driver's stream (`acc_get_cuda_stream`), into which the program may put its own work. From now on all operations go directly into it,
+    /// Returns the driver's stream, into which the program may put its own work. From now on all operations go directly into it,
     /// without work on the host afterwards.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ pub trait NativeHandles {
     /// any more, except for those that the caller knows. Returns `None` if it is no memory, or the device has failed.
     fn space(&self, start: DevicePtr, len: usize) -> Option<NativeRange>;
 
-    /// Makes a stream of the program one of this device's (`acc_set_cuda_stream`). The program still has to destroy it.
+    /// Makes a stream of the program one of this device's. The program still has to destroy it.
     ///
     /// # Errors
     /// Returns an error if the device has failed or has too many streams.

@@ -6,10 +6,10 @@ use accord_types::Result;
 use std::collections::VecDeque;
 
 /// Most copies of a stream that are in flight at a time, not counting the oldest.
-pub(crate) const IN_FLIGHT_MAX: usize = 64;
+pub const IN_FLIGHT_MAX: usize = 64;
 
 /// A stream that sends copies.
-pub(crate) trait Sender {
+pub trait Sender {
     /// A copy in flight.
     type Copy;
 
@@ -31,7 +31,7 @@ pub(crate) trait Sender {
 /// # Errors
 /// Returns the error of the first copy that fails. The copies before it are completed, and no copy is sent or completed
 /// after it.
-pub(crate) fn complete_in_order<S: Sender>(sender: &mut S, first: S::Copy) -> Result<()> {
+pub fn complete_in_order<S: Sender>(sender: &mut S, first: S::Copy) -> Result<()> {
     let (mut oldest, mut in_flight, mut failed) = (first, VecDeque::new(), Ok(()));
     loop {
         while in_flight.len() < IN_FLIGHT_MAX && failed.is_ok() {

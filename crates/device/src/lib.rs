@@ -1,6 +1,7 @@
-//! Devices in CUDA's terms: memory, streams, functions, launches, copies.
+//! Devices: memory, streams, functions, launches, copies.
 //!
-//! Every backend implements [`Device`], which names none of them; [`registry`] lists them.
+//! Every backend implements [`Device`], which names none of them; the crate `accord-backends` lists them. Here are the backends without a
+//! driver ([`cpu`], and [`fake`] for tests), and the rules that backends share.
 //! docs/design/adding-a-backend.md describes how to add one.
 
 mod any_end;
@@ -8,24 +9,22 @@ mod backend;
 mod capabilities;
 mod copy_ends;
 pub mod cpu;
-pub mod cuda;
 pub mod descendants;
 mod device;
-mod failure;
+pub mod failure;
 pub mod fake;
 pub mod file_limit;
 mod host_memory;
-mod in_flight;
+pub mod in_flight;
 pub mod ipc;
 pub mod mapped_file;
 mod memory_account;
-mod memory_handle;
+pub mod memory_handle;
 pub mod object_identity;
 pub mod out_of_memory;
 pub mod own_cgroup;
 mod program;
-pub mod registry;
-mod replaced_pages;
+pub mod replaced_pages;
 mod same_host;
 pub mod stream;
 mod turn;
@@ -36,7 +35,6 @@ pub use any_end::{CopySink, CopySource, MovesWhen};
 pub use backend::{Backend, DriverContext, Found, StartConfig};
 pub use capabilities::Capabilities;
 pub use copy_ends::{FetchTo, NativeSink, NativeSource, PeerSink, PeerWay, Sink, Source};
-pub use cuda::{Printed, cache_folder, copy_route, current_context};
 pub use device::{Device, FunctionHandle, NativeHandles};
 pub use host_memory::{HostMemory, program_bytes};
 pub use ipc::MappedRange;
@@ -45,4 +43,4 @@ pub use memory_handle::MemoryHandle;
 pub use program::{OutputSink, ProgramSpec, SilenceLimit, WorkerStart};
 pub use replaced_pages::replaced as replaced_pages;
 pub use same_host::SameHostPeers;
-pub use turn::{TurnAgent, TurnKeeper, hold_anyway, resume, suspend};
+pub use turn::{Activity, GatedDevice, TurnAgent, TurnKeeper, TurnWords, hold_anyway, resume, suspend};

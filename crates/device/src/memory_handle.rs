@@ -3,12 +3,12 @@
 use accord_types::{Error, ErrorCode, Result};
 
 /// Size that shared memory is a multiple of.
-pub(crate) const PAGE: u64 = 2 << 20;
+pub const PAGE: u64 = 2 << 20;
 /// Largest piece of memory that is shared, mapped and freed as a whole.
-pub(crate) const PIECE_MAX: u64 = 256 << 20;
+pub const PIECE_MAX: u64 = 256 << 20;
 
 /// Most pieces of one handle.
-pub(crate) const HANDLE_PIECES_MAX: usize = (MemoryHandle::BYTES_MAX - HEADER) / PIECE;
+pub const HANDLE_PIECES_MAX: usize = (MemoryHandle::BYTES_MAX - HEADER) / PIECE;
 /// Longest range of addresses that is imported from another process.
 const RANGE_MAX: u64 = 16 << 40;
 /// Bytes of the numbers before the pieces.
@@ -21,15 +21,15 @@ const PIECE: usize = 2 * 8;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemoryHandle {
     /// The number of the device's range of addresses, unique in its process.
-    pub(crate) range: u64,
-    pub(crate) range_len: u64,
+    pub range: u64,
+    pub range_len: u64,
     /// Offset of the first byte in the range.
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
+    pub offset: u64,
+    pub len: u64,
     /// Offset of the first piece in the range.
-    pub(crate) first: u64,
+    pub first: u64,
     /// Numbers and lengths of the pieces, which are contiguous.
-    pub(crate) pieces: Vec<(u64, u64)>,
+    pub pieces: Vec<(u64, u64)>,
 }
 
 impl MemoryHandle {
@@ -92,7 +92,7 @@ impl MemoryHandle {
     }
 
     /// Returns offset in the range, number and length of each piece.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+    pub fn pieces(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         self.pieces.iter().scan(self.first, |at, &(id, len)| {
             let offset = *at;
             *at += len;

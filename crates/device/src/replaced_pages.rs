@@ -6,7 +6,7 @@ use accord_types::HostRange;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Most ranges that are page-locked at a time.
-pub(crate) const RANGES_MAX: usize = 256;
+pub const RANGES_MAX: usize = 256;
 
 /// A range, or none from 0 to 0.
 struct Slot {
@@ -25,7 +25,7 @@ impl Slot {
 }
 
 /// The ranges of the process.
-pub(crate) struct Ranges {
+pub struct Ranges {
     slots: [Slot; RANGES_MAX],
     /// Number of slots that were ever used.
     used: AtomicUsize,
@@ -34,7 +34,7 @@ pub(crate) struct Ranges {
 }
 
 /// The ranges of this process.
-pub(crate) static RANGES: Ranges = Ranges::new();
+pub static RANGES: Ranges = Ranges::new();
 
 /// A range of the program's memory has other pages from now on, or none. Safe in signal handlers.
 pub fn replaced(range: HostRange) {
@@ -62,20 +62,20 @@ impl Ranges {
     }
 
     /// Whether [`Ranges::take`] would return ranges.
-    pub(crate) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
     /// Returns the first bytes of ranges whose pages were replaced since the last call. Only one thread at a time may call this, as
     /// [`Ranges::set`].
-    pub(crate) fn take(&self) -> Vec<usize> {
+    pub fn take(&self) -> Vec<usize> {
         self.any.store(false, Ordering::Release);
         let replaced = self.used().iter().filter(|slot| slot.replaced.swap(false, Ordering::AcqRel));
         replaced.map(|slot| slot.start.load(Ordering::Relaxed)).filter(|start| *start != 0).collect()
     }
 
     /// Replaces the ranges, at most [`RANGES_MAX`], each with its own ticket.
-    pub(crate) fn set(&self, ranges: impl Iterator<Item = (HostRange, u64)> + Clone) {
+    pub fn set(&self, ranges: impl Iterator<Item = (HostRange, u64)> + Clone) {
         let ticket = |slot: &Slot| slot.ticket.load(Ordering::Relaxed);
         for slot in self.used() {
             let stays = ranges.clone().any(|(range, known)| {

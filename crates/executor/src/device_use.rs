@@ -223,19 +223,18 @@ mod tests {
             sampler.sample(ms(at), [(0, counters.sample(Some(false)))]);
             sampler.report(ms(at), true).first().map(|(_, used)| used.fault)
         };
-        let displayed = |code| {
-            let fault = DeviceFault::cuda(code);
+        let displayed = |fault| {
             counters.failed(&Error::new(ErrorCode::Execution, "it failed").device_fault(fault));
             fault
         };
         assert_eq!(reported(0), Some(None));
-        let (illegal, misaligned) = (displayed(700), displayed(716));
+        let (illegal, misaligned) = (displayed(DeviceFault::signal(11)), displayed(DeviceFault::signal(7)));
         assert_eq!((reported(1), misaligned.is_some()), (Some(illegal), true));
         counters.failed(&Error::new(ErrorCode::OutOfMemory, "it is full"));
         assert_eq!(reported(2), None);
-        let ecc = displayed(214);
-        assert_eq!(reported(3), Some(ecc));
-        displayed(700);
+        let missing = displayed(Some(DeviceFault::MISSING));
+        assert_eq!(reported(3), Some(missing));
+        displayed(illegal);
         assert_eq!(reported(4), None);
     }
 

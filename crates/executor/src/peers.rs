@@ -76,7 +76,7 @@ impl Peers {
         let _ = self.own.set(own);
     }
 
-    /// The link to another node's executor, for pushes over the lane that is named. The first use connects, in the background.
+    /// Returns the link for pushes to another node's executor. The first use connects in the background, to the address that the push names.
     pub(crate) fn link(self: &Arc<Self>, to: PeerId, directions: Directions<'_>) -> Result<Arc<Link>> {
         let mut state = self.lock();
         match state.way(to)? {

@@ -109,7 +109,7 @@ impl Wait {
         });
     }
 
-    /// Makes the thread that sees the last queue get there send the reply.
+    /// Sends the reply from the thread that observes the last queue reach its position.
     pub(crate) fn notify_later(self, session: &Arc<Session>) {
         let Self { ticket, since, places, failure } = self;
         if places.is_empty() {

@@ -537,7 +537,7 @@ impl Accounts {
         }
     }
 
-    /// Returns how many jobs are before a place in an account, those that administrators put first left out. Calls `step` in each loop.
+    /// Returns how many jobs precede a place in an account, without the jobs that administrators put first. Calls `step` in each loop.
     pub(crate) fn before(&self, leaf: u32, turn: JobOrder, step: impl Fn() + Copy) -> u64 {
         let mut before = self.get(leaf).places.before(turn, step);
         for &account in &self.get(leaf).path {

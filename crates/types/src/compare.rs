@@ -17,7 +17,7 @@ pub struct Tolerance {
     pub single: f64,
     /// Difference of numbers of double precision or more, as a part of the larger one.
     pub double: f64,
-    /// Difference as it is.
+    /// Largest absolute difference that counts as equal.
     pub absolute: f64,
     /// Distance in units of the last place.
     pub ulps: u64,

@@ -57,7 +57,7 @@ impl DeviceType {
     }
 }
 
-/// The backend that drives a device, by its number, which is the same in all processes. The registry of `accord-device`
+/// The backend that drives a device, by its number, which is the same in all processes. The table in `accord-backends`
 /// lists the backends; processes that drive no devices only pass the numbers on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceKind(u8);

@@ -182,7 +182,7 @@ impl Error {
         self
     }
 
-    /// Prefixes the cause with what it concerns.
+    /// Prefixes the cause with the object that it concerns.
     #[must_use]
     pub fn in_front(mut self, of: impl fmt::Display) -> Self {
         self.0.cause = format!("{of}: {}", self.0.cause);

@@ -28,6 +28,7 @@ mod kernel_limits;
 mod launch;
 mod launcher;
 pub mod liveness;
+mod machine;
 mod memory_claim;
 mod native_range;
 mod natural;
@@ -75,6 +76,7 @@ pub use ids::{DeviceId, DeviceNum, NodeId, QueueId, Seq, SessionId, StreamId, Tr
 pub use job::{HeldDevice, HeldJob, JobGrant, JobToken, NoToken, QueuedJob};
 pub use kernel_limits::{KernelLimit, KernelLimits};
 pub use launch::{ArgBlock, LaunchDims, ONE_THREAD};
+pub use machine::Machine;
 pub use memory_claim::MemoryClaim;
 pub use native_range::{NativeContext, NativeRange};
 pub use natural::natural_order;

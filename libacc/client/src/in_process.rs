@@ -5,7 +5,7 @@ use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::cpu::float_control;
 use accord_device::{
     Backend, CopySink, Device, DriverContext, FunctionHandle, MemoryAccount, MovesWhen, NativeHandles, StartConfig,
-    TurnAgent, registry,
+    TurnAgent,
 };
 use accord_executor::device_use::{UseCounters, UseSample};
 use accord_executor::hosted::Hosted;
@@ -80,7 +80,7 @@ impl InProcess {
         config: StartConfig,
         trace: Option<Arc<dyn SpanSink>>,
     ) -> Result<Self> {
-        let backend = registry::backend(info.kind)?;
+        let backend = accord_backends::backend(info.kind)?;
         Ok(Self {
             info,
             device_type: device_type.unwrap_or(backend.capabilities.device_type),

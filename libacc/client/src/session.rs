@@ -12,7 +12,7 @@ use crate::own_use::OwnUse;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode, SessionSpec};
 use crate::settings::SessionSettings;
 use crate::watchdog::Watchdog;
-use accord_device::{SameHostPeers, registry};
+use accord_device::SameHostPeers;
 use accord_executor::copy;
 use accord_fabric::Key;
 use accord_fabric::frame::session::Message;
@@ -88,7 +88,8 @@ impl Session {
         let here: Vec<_> = lease.devices.iter().map(|device| &device.info).filter(|info| own(info)).cloned().collect();
         let mut locals = (settings.local)(&here)?.into_iter();
         let exchange = Exchange::new();
-        let shares = |info: &DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.shares_memory);
+        let shares =
+            |info: &DeviceInfo| accord_backends::capabilities(info.kind).is_some_and(|able| able.shares_memory);
         let same_host = settings.same_host.filter(|_| here.iter().any(shares));
         let session = Arc::new(SessionSpec {
             id: lease.session,
@@ -114,7 +115,7 @@ impl Session {
                 && let Some(local) = locals.next().flatten()
             {
                 local.limit_streams(lease.stream_quota);
-                let has_driver = registry::capabilities(info.kind).is_some_and(|able| able.native_handles);
+                let has_driver = accord_backends::capabilities(info.kind).is_some_and(|able| able.native_handles);
                 let agent = Endpoint { node: info.id.node, address: PeerAddress::new(&*device.address) };
                 let terms = LaneTerms { wanted: settings.transport, plain_tcp: lease.plain_tcp };
                 if let Some(coordinator) = coordinator.clone().filter(|_| !has_driver) {
@@ -154,7 +155,7 @@ impl Session {
                 };
                 RemoteNode::new(spec, exchange.clone())
             });
-            let backend = registry::backend(info.kind).map_err(|error| error.node(&info.node_name))?;
+            let backend = accord_backends::backend(info.kind).map_err(|error| error.node(&info.node_name))?;
             let emulates = session.program.emulate_gpu && backend.capabilities.fallback;
             let device_type = if emulates { DeviceType::Nvidia } else { backend.capabilities.device_type };
             let id = info.id;

@@ -369,7 +369,7 @@ impl RegionEffect {
 pub const CHAIN_BYTES_MAX: usize = 32;
 
 impl Chain {
-    /// Handles the arrival of the next value. Returns whether its region has changed what it found. The chain's first region found `sent`.
+    /// Records the next value of the chain. Returns whether its region has changed the value that it found. The chain's first region found `sent`.
     pub fn is_changed(&self, sent: &[u8], value: &[u8]) -> bool {
         let mut state = self.0.lock();
         let changed = state.last.as_ref().map_or(sent, |last| &last[..sent.len()]) != value;

@@ -2,7 +2,7 @@
 
 use crate::Runtime;
 use crate::device::Device;
-use crate::present::{Entry, Lifetime};
+use crate::present::{Entry, Lifetime, References};
 use accord_types::{Count, Error, ErrorCode, HostRange};
 
 /// Most entries of the table that a message shows on each side of an address.
@@ -12,8 +12,7 @@ const AROUND_MAX: usize = 3;
 struct DisplayedEntry {
     range: HostRange,
     lifetime: Lifetime,
-    structured: u32,
-    dynamic: u32,
+    references: References,
     /// Address of the program's call that has mapped it; 0 if unknown.
     origin: usize,
 }
@@ -34,8 +33,8 @@ impl Runtime {
         let (near, count) = {
             let state = device.lock();
             let displayed = |(entry, origin): (&Entry, usize)| {
-                let Entry { lifetime, structured, dynamic, .. } = *entry;
-                DisplayedEntry { range: entry.range(), lifetime, structured, dynamic, origin }
+                let Entry { lifetime, references, .. } = *entry;
+                DisplayedEntry { range: entry.range(), lifetime, references, origin }
             };
             let near: Vec<DisplayedEntry> = state.table.near(wanted, AROUND_MAX).into_iter().map(displayed).collect();
             (near, state.table.iter().count())
@@ -66,10 +65,13 @@ impl Runtime {
         let by = match entry.lifetime {
             Lifetime::Global => "by declare".to_owned(),
             Lifetime::Constant => "with its object".to_owned(),
-            Lifetime::Mapped => format!("by acc_map_data, dynamic references {}", entry.dynamic),
+            Lifetime::Mapped => format!("by acc_map_data, dynamic references {}", entry.references.dynamic),
             Lifetime::Counted => {
                 let site = self.host.describe_call(entry.origin).unwrap_or_else(|| "an unknown line".to_owned());
-                format!("at {site}, structured references {}, dynamic {}", entry.structured, entry.dynamic)
+                format!(
+                    "at {site}, structured references {}, dynamic {}",
+                    entry.references.structured, entry.references.dynamic
+                )
             }
         };
         format!("{}{name} at {start:#x} to {end:#x}, {side}, mapped {by}", Count(len, "byte"))

@@ -97,13 +97,13 @@ impl WriteBack {
         self.chain.clone()
     }
 
-    /// Whether what counts is here, if the program's memory still has what it had at the last call.
+    /// Whether this is the value in effect, provided that the program has not written to its memory since the last call.
     pub(crate) fn holds(&self, value: &Value) -> bool {
         self.counts == Counts::Here && self.sent == *value
     }
 }
 
-/// All of one device.
+/// The write-backs of one device.
 #[derive(Default)]
 pub(crate) struct WriteBacks(pub(crate) Vec<WriteBack>);
 

@@ -3,7 +3,7 @@
 use super::info::{Event, Records, is_data};
 use super::place;
 use crate::raw_lock::Locked;
-use accord_device::current_context;
+use accord_gpu::current_context;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

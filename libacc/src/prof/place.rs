@@ -92,9 +92,10 @@ impl Place {
 
     /// Whether the device has a driver of its own, on any node.
     pub(super) fn has_driver(&self) -> bool {
-        usize::try_from(self.device).ok().and_then(known).is_some_and(|known| {
-            accord_device::registry::capabilities(known.kind).is_some_and(|able| able.native_handles)
-        })
+        usize::try_from(self.device)
+            .ok()
+            .and_then(known)
+            .is_some_and(|known| accord_backends::capabilities(known.kind).is_some_and(|able| able.native_handles))
     }
 }
 

@@ -8,7 +8,7 @@ use super::info::{Construct, Event};
 use super::region_names;
 use crate::raw_lock::Locked;
 use crate::{output, settings};
-use accord_device::{file_limit, registry};
+use accord_device::file_limit;
 use accord_runtime::ports::DeviceClient;
 use accord_telemetry::times::{Copies, DeviceTimes, Launches, Moved, NodeTimes, PlaceTimes, Tally, Times, Traffic};
 use accord_telemetry::trace_path;
@@ -187,7 +187,7 @@ fn count(reported: EventRecords<'_>) {
 fn mark(tool: &Tool, at: Key, reported: EventRecords<'_>) {
     let client = reported.device().and_then(|device| tool.clients.get()?.get(device));
     let takes_images = |client: &Arc<dyn DeviceClient>| {
-        registry::capabilities(client.info().kind).is_some_and(|able| able.takes_images)
+        accord_backends::capabilities(client.info().kind).is_some_and(|able| able.takes_images)
     };
     if !client.is_some_and(takes_images) {
         return;

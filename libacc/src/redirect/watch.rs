@@ -37,8 +37,7 @@ pub(super) fn watch(register: usize) {
 }
 
 fn executable() -> String {
-    std::fs::read_link("/proc/thread-self/exe")
-        .map_or_else(|_| String::from("the program"), |path| os_text::encode(path.as_os_str()))
+    loader::executable_path().map_or_else(|_| String::from("the program"), |path| os_text::encode(path.as_os_str()))
 }
 
 /// A construct begins in a libgomp that was not redirected.

@@ -14,12 +14,11 @@ use accord_proto::bounds::{AGENT_MESSAGE_MAX, NODE_GRANTS_MAX, NODE_SESSIONS_MAX
 use accord_proto::channel::Coordinator;
 use accord_proto::convert::{check_version, labels};
 use accord_proto::{VERSIONS, v1};
-use accord_types::node_labels::NodeLabels;
 use accord_types::texts::{WORDS_MAX, cut};
 use accord_types::threads;
 use accord_types::{
-    DeviceFault, DeviceInfo, DeviceLoad, DeviceUse, DeviceVerdict, GpuAware, Hardware, JobGrant, KernelLimits,
-    NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey, SiteScript,
+    DeviceFault, DeviceInfo, DeviceLoad, DeviceUse, DeviceVerdict, GpuAware, JobGrant, Machine, NodeFigures, NodeId,
+    PathTimes, SessionGrant, SessionId, SessionKey, SiteScript,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,22 +51,33 @@ pub(crate) struct Identity {
     /// `host:port` for programs and executors.
     pub(crate) address: String,
     pub(crate) devices: Vec<DeviceInfo>,
-    pub(crate) hardware: Hardware,
-    pub(crate) labels: NodeLabels,
-    /// The limits of sessions that the kernel enforces.
-    pub(crate) kernel_limits: KernelLimits,
-    /// The MPI world that this agent is a rank of; empty outside of worlds.
-    pub(crate) world: String,
-    /// The fabric of that world.
-    pub(crate) mpi: Option<Arc<MpiFabric>>,
-    /// Whether the world's MPI is GPU-aware; `None` outside of worlds and without GPUs.
-    pub(crate) gpu_aware: Option<GpuAware>,
+    pub(crate) machine: Machine,
+    /// The MPI world that this agent is a rank of.
+    pub(crate) world: WorldIdentity,
     /// Whether unencrypted lanes from other machines are accepted.
     pub(crate) plain_tcp: bool,
     /// The measurements, and the means to make them.
     pub(crate) measures: Arc<Measures>,
     /// The site's prolog and epilog, if it has any.
     pub(crate) scripts: Option<Arc<SiteScripts>>,
+    /// The state that outlives a connection.
+    pub(crate) standing: Standing,
+}
+
+/// The MPI world of an agent.
+#[derive(Default)]
+pub(crate) struct WorldIdentity {
+    /// The world's name; empty outside of worlds.
+    pub(crate) name: String,
+    /// The world's fabric.
+    pub(crate) mpi: Option<Arc<MpiFabric>>,
+    /// Whether the world's MPI is GPU-aware; `None` outside of worlds and without GPUs.
+    pub(crate) gpu_aware: Option<GpuAware>,
+}
+
+/// An agent's state at its coordinators.
+#[derive(Default)]
+pub(crate) struct Standing {
     /// Registration state for monitoring.
     pub(crate) registered: Registered,
     /// Whether the coordinator drains the node: it gets no new sessions. The next coordinator is informed.
@@ -125,7 +135,7 @@ pub(super) async fn register(
     registration: v1::Register,
 ) -> Result<Attendance, Disconnect> {
     let (connection, registered) = attend(identity, registration).await.map_err(disconnect)?;
-    identity.coordinator_epoch.take_over(registered.epoch).map_err(Disconnect::Refused)?;
+    identity.standing.coordinator_epoch.take_over(registered.epoch).map_err(Disconnect::Refused)?;
     identity.report(&registered);
     let endpoint = route::Endpoint::new(NodeId(registered.node), registered.address);
     let heartbeat = Duration::from_millis(registered.heartbeat_ms.into());
@@ -170,7 +180,7 @@ async fn attend_one(
     Ok((connection, registered))
 }
 
-/// Answers a question of the coordinator, or tells the rules what it says.
+/// Answers a query of the coordinator, or applies its message to the node's rules.
 pub(super) fn answer(
     identity: &Identity,
     supervisor: &Arc<Supervisor>,
@@ -221,13 +231,13 @@ fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v1::Coordina
         Some(Body::NodeLost(lost)) => {
             tracing::info!("node {} is lost", lost.node_name);
             let is_rank = |world: &Arc<MpiFabric>| world.rank_of(NodeId(lost.node), Duration::ZERO).is_some();
-            let is_of_world = identity.mpi.as_ref().is_some_and(is_rank);
+            let is_of_world = identity.world.mpi.as_ref().is_some_and(is_rank);
             supervisor.apply(|node, _, _| node.node_lost(&lost.node_name, is_of_world));
         }
         Some(Body::Drain(drain)) => {
             tracing::info!("draining: {}", drain.draining);
             if supervisor.apply(|node, _, _| node.drained(drain.draining)) {
-                identity.draining.store(drain.draining, Ordering::Relaxed);
+                identity.standing.draining.store(drain.draining, Ordering::Relaxed);
             }
         }
         Some(Body::TestDevice(v1::TestDevice { ordinal, number })) => {
@@ -364,22 +374,23 @@ impl Identity {
             incarnation: self.incarnation,
             address: self.address.clone(),
             devices: self.devices.iter().cloned().map(Into::into).collect(),
-            hardware: Some(self.hardware.clone().into()),
-            labels: labels(&self.labels),
-            kernel_limits: Some(self.kernel_limits.clone().into()),
+            hardware: Some(self.machine.hardware.clone().into()),
+            labels: labels(&self.machine.labels),
+            kernel_limits: Some(self.machine.kernel_limits.clone().into()),
             previous_node: previous.map(|node| node.0),
             sessions: sessions.into_iter().map(Into::into).collect(),
-            world: self.world.clone(),
-            draining: self.draining.load(Ordering::Relaxed),
+            world: self.world.name.clone(),
+            draining: self.standing.draining.load(Ordering::Relaxed),
             jobs: jobs.into_iter().map(Into::into).collect(),
-            coordinator_epoch: self.coordinator_epoch.known(),
+            coordinator_epoch: self.standing.coordinator_epoch.known(),
             granted: granted.iter().map(|session| session.0).collect(),
         }
     }
 
     /// Measures the node in the background.
     pub(super) fn measure(&self, supervisor: &Arc<Supervisor>) {
-        let (measures, supervisor, gpu_aware) = (self.measures.clone(), supervisor.clone(), self.gpu_aware.clone());
+        let (measures, supervisor, gpu_aware) =
+            (self.measures.clone(), supervisor.clone(), self.world.gpu_aware.clone());
         in_background(move || {
             let lane_here = own_lane(&measures, &supervisor);
             let figures = NodeFigures { lane_here, gpu_aware, ..measures.within_node() };

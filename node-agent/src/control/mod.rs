@@ -5,8 +5,7 @@ mod connection;
 mod epoch;
 mod joining;
 
-pub(crate) use connection::{CONNECT_TIMEOUT, Identity};
-pub(crate) use epoch::CoordinatorEpoch;
+pub(crate) use connection::{CONNECT_TIMEOUT, Identity, Standing, WorldIdentity};
 pub(crate) use joining::Joining;
 
 use crate::node::{AgentEnding, Disconnect, Effect};
@@ -32,7 +31,7 @@ pub(crate) async fn run(
     loop {
         let (effects, next) = supervisor.poll();
         supervisor.keep();
-        identity.registered.set(supervisor.inspect(|node, _| node.is_in()));
+        identity.standing.registered.set(supervisor.inspect(|node, _| node.is_in()));
         let mut is_heard = true;
         for effect in effects {
             match effect {

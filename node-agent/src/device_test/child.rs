@@ -5,7 +5,7 @@
 use super::words::{CPU, write};
 use accord_device::cpu::{self, CpuConfig};
 use accord_device::image::{Image, ImageFunction, Images};
-use accord_device::{CopySink, CopySource, Device, Found, Sink, Source, StartConfig, cuda, object_identity, registry};
+use accord_device::{CopySink, CopySource, Device, Found, Sink, Source, StartConfig, object_identity};
 use accord_types::{
     ArgBlock, DeviceFault, DeviceInfo, DeviceVerdict, Error, ErrorCode, FunctionSpec, ImageId, ImageRef, LaunchDims,
     NodeId, ObjectSpec, QueueId, Result,
@@ -81,7 +81,7 @@ fn find(which: &str) -> Result<DeviceInfo> {
         let config = CpuConfig { devices: Some(1), memory: Some(CPU_MEMORY) };
         Found { devices: cpu::inventory(NodeId(0), "", &config), ..Found::default() }
     } else {
-        cuda::inventory(NodeId(0), "")
+        accord_gpu::inventory(NodeId(0), "")
     };
     choose(found, which)
 }
@@ -104,7 +104,7 @@ fn exercise(info: DeviceInfo) -> Result<bool> {
     let function = ImageFunction { name: "accord_test$_omp_fn$0".to_owned(), dims: [1, 1, 32] };
     let image =
         images.add(Image { objects: vec![PTX.as_bytes().to_vec()], functions: vec![function], variables: Vec::new() });
-    let start = registry::backend(info.kind)?.start;
+    let start = accord_backends::backend(info.kind)?.start;
     // Scrubs other users' data first, as for a session.
     let device = start(info, &StartConfig { images, scrub: true, ..StartConfig::default() })?;
     let outcome = exchange(&*device, image);

@@ -9,7 +9,7 @@ pub use child::{ARGUMENT, main};
 use crate::ask::{self, NoAnswer};
 use crate::measure::Measures;
 use crate::own_program::again;
-use accord_device::cuda::VISIBLE;
+use accord_gpu::VISIBLE;
 use accord_types::DeviceVerdict;
 use accord_types::texts::WORDS_MAX;
 use std::time::Duration;

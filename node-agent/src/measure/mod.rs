@@ -12,14 +12,13 @@ use crate::ask::LateTests;
 use crate::ask::{self, NoAnswer};
 use crate::own_program::again;
 use crate::process::Spawner;
-use accord_device::cuda::VISIBLE;
-use accord_device::registry;
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::measurement;
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Endpoint, LaneTerms, TransportChoice};
 use accord_fabric::transport::route;
+use accord_gpu::VISIBLE;
 use accord_proto::v1::MeasurePath;
 use accord_types::{DeviceInfo, NodeFigures, NodeId, PathTimes, Result, SessionId, settings};
 use measurement_cache::MeasurementCache;
@@ -88,7 +87,7 @@ impl Measures {
     /// Measures by a child process.
     fn ask(&self) -> std::result::Result<NodeFigures, String> {
         let libacc = self.libacc.as_ref().ok_or("the agent knows no libacc.so; name it with --libacc")?;
-        let is_cpu = |info: &&DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.fallback);
+        let is_cpu = |info: &&DeviceInfo| accord_backends::capabilities(info.kind).is_some_and(|able| able.fallback);
         let cpus = self.devices.iter().filter(is_cpu).count();
         let mut command = again(&self.program);
         NOT_HANDED_ON.iter().for_each(|name| {

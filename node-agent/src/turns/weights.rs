@@ -1,7 +1,6 @@
 //! The devices on which a session takes turns, with its weights.
 
 use super::device_turns::Weight;
-use accord_device::registry;
 use accord_types::{DeviceInfo, HeldDevice, SessionKey};
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ pub(crate) fn weights(
     let of = |device: &DeviceInfo| {
         let ordinal = device.id.ordinal;
         let held = held.iter().find(|held| held.ordinal == ordinal).filter(|held| !held.exclusive)?;
-        let on_processors = registry::capabilities(device.kind).is_some_and(|able| able.runs_program);
+        let on_processors = accord_backends::capabilities(device.kind).is_some_and(|able| able.runs_program);
         let milli = if held.milli == 0 { MEMORY_ONLY } else { held.milli };
         (!on_processors || !kernel_divides).then_some((ordinal, Weight { milli, job }))
     };

@@ -30,7 +30,7 @@ const CORES: &[&str] = &[
     "crates/image/src",
     "crates/device/src/stream",
     "crates/device/src/in_flight.rs",
-    "crates/device/src/cuda/staging/copy_route.rs",
+    "crates/gpu/src/staging/copy_route.rs",
     "crates/fabric/src/copy_way.rs",
     "crates/types/src/path_times.rs",
     "cli/src/directives",

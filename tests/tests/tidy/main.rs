@@ -48,8 +48,9 @@ const UNSAFE: &[&str] = &[
     "libacc/client/src/host_copy.rs",
     "libacc/client/src/pages/",
     "crates/device/src/cpu/",
-    "crates/device/src/cuda/",
+    "crates/gpu/src/",
     "crates/device/tests/",
+    "crates/gpu/tests/",
     "crates/fabric/src/transport/shared_memory.rs",
     "crates/fabric/src/transport/socket_option.rs",
     "crates/fabric/src/transport/window.rs",
@@ -81,17 +82,29 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("accord-fabric", &["accord-types", "accord-trust"]),
     ("accord-image", &["accord-types"]),
     ("accord-device", &["accord-types", "accord-image"]),
+    ("accord-gpu", &["accord-types", "accord-image", "accord-device"]),
+    ("accord-backends", &["accord-types", "accord-device", "accord-gpu"]),
     ("accord-executor", &["accord-types", "accord-device", "accord-fabric", "accord-telemetry"]),
     ("accord-runtime", &["accord-types", "accord-device"]),
     (
         "accord-client",
-        &["accord-types", "accord-device", "accord-executor", "accord-fabric", "accord-runtime", "accord-trust"],
+        &[
+            "accord-types",
+            "accord-backends",
+            "accord-device",
+            "accord-executor",
+            "accord-fabric",
+            "accord-runtime",
+            "accord-trust",
+        ],
     ),
     (
         "libacc",
         &[
             "accord-types",
             "accord-device",
+            "accord-gpu",
+            "accord-backends",
             "accord-debuginfo",
             "accord-fabric",
             "accord-runtime",
@@ -105,9 +118,11 @@ const LAYERS: &[(&str, &[&str])] = &[
         "accord-node-agent",
         &[
             "accord-types",
+            "accord-backends",
             "accord-device",
             "accord-executor",
             "accord-fabric",
+            "accord-gpu",
             "accord-monitoring",
             "accord-openacc",
             "accord-proto",
@@ -136,8 +151,10 @@ const LAYERS: &[(&str, &[&str])] = &[
             "accord-coordinator",
             "accord-cuda-fortran",
             "accord-types",
+            "accord-backends",
             "accord-device",
             "accord-fabric",
+            "accord-gpu",
             "accord-kernels",
             "accord-node-agent",
             "accord-openacc",
@@ -153,8 +170,16 @@ const LAYERS: &[(&str, &[&str])] = &[
 const CONTROL_PLANE: &[&str] = &["tokio", "tonic", "hyper", "prost"];
 
 /// Packages that must not contain [`CONTROL_PLANE`], even indirectly.
-const WITHOUT_CONTROL_PLANE: &[&str] =
-    &["accord-types", "accord-fabric", "accord-device", "accord-executor", "accord-runtime", "accord-client", "libacc"];
+const WITHOUT_CONTROL_PLANE: &[&str] = &[
+    "accord-types",
+    "accord-fabric",
+    "accord-device",
+    "accord-gpu",
+    "accord-executor",
+    "accord-runtime",
+    "accord-client",
+    "libacc",
+];
 
 #[test]
 fn imports_go_down_only() {
@@ -229,6 +254,7 @@ fn safe_crates_forbid_unsafe() {
         "crates/telemetry/src/lib.rs",
         "crates/debuginfo/src/lib.rs",
         "crates/monitoring/src/lib.rs",
+        "crates/backends/src/lib.rs",
         "crates/executor/src/lib.rs",
         "crates/image/src/lib.rs",
         "proto/src/lib.rs",

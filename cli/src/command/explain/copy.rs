@@ -3,9 +3,7 @@
 use crate::args::CopyMemory;
 use crate::failure::{Failure, Result};
 use crate::output::{Table, bytes, print, show};
-use accord_device::copy_route::{
-    self, Choice, Direction, End, Facts, IssuePoint, Pages, ProgramMemory, Route, SMALL_MAX,
-};
+use accord_gpu::copy_route::{self, Choice, Direction, End, Facts, IssuePoint, Pages, ProgramMemory, Route, SMALL_MAX};
 use serde_json::json;
 
 /// The transport to and from the other memory.

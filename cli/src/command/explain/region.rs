@@ -85,7 +85,7 @@ pub(super) struct Variable {
 }
 
 impl Program {
-    /// Creates the description; `objects` are those that `file` has or loads.
+    /// Creates the description; `objects` are `file` and the objects that it loads.
     pub(super) fn new(file: &Path, objects: Vec<ProgramObject>) -> Self {
         let mut sources = Sources::default();
         let objects = objects

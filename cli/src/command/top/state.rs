@@ -129,7 +129,7 @@ impl Top {
         if self.fit == fit { Act::Nothing } else { self.ask(|top| top.fit = fit) }
     }
 
-    /// Handles a key.
+    /// Changes the state by a key of the user. Returns the action that follows.
     pub(crate) fn key(&mut self, key: Key) -> Act {
         let last = self.rows.total.saturating_sub(self.fit);
         let to = match key {

@@ -41,9 +41,9 @@ impl Board {
             nodes_draining: nodes(&|state| state == NodeState::Draining),
             nodes_away: nodes(&|state| matches!(state, NodeState::Lost | NodeState::Gone)),
             devices: index(self.devices.len()),
-            devices_busy: devices(&|device| device.percent.is_some_and(|percent| percent > 0)),
-            devices_unknown: devices(&|device| device.percent.is_none()),
-            devices_idle: devices(&|device| device.idle_since_unix_ms.is_some()),
+            devices_busy: devices(&|device| device.activity.percent.is_some_and(|percent| percent > 0)),
+            devices_unknown: devices(&|device| device.activity.percent.is_none()),
+            devices_idle: devices(&|device| device.activity.idle_since_unix_ms.is_some()),
             devices_out: devices(&DeviceSeen::is_out),
             jobs_running: users(true, |user| user.running),
             jobs_waiting: users(true, |user| user.waiting),
@@ -64,12 +64,12 @@ impl Board {
             state: node.state.into(),
             reason: node.reason.clone(),
             devices: index(devices.len()),
-            devices_busy: count(&|device| device.percent.is_some_and(|percent| percent > 0)),
-            devices_unknown: count(&|device| device.percent.is_none()),
+            devices_busy: count(&|device| device.activity.percent.is_some_and(|percent| percent > 0)),
+            devices_unknown: count(&|device| device.activity.percent.is_none()),
             devices_held: count(&|device| !device.jobs.is_empty()),
-            devices_idle: count(&|device| device.idle_since_unix_ms.is_some()),
+            devices_idle: count(&|device| device.activity.idle_since_unix_ms.is_some()),
             memory: devices.iter().map(|device| device.memory).sum(),
-            memory_used: devices.iter().map(|device| device.held).sum(),
+            memory_used: devices.iter().map(|device| device.activity.held).sum(),
             sessions: node.sessions,
             heard_unix_ms: is_away.then_some(node.heard_unix_ms),
         }
@@ -94,18 +94,18 @@ impl Board {
             name: device.name.clone(),
             condition: device.condition.into(),
             reason: device.reason.clone(),
-            busy_percent: if device.condition == DeviceCondition::Lost { None } else { device.percent },
+            busy_percent: if device.condition == DeviceCondition::Lost { None } else { device.activity.percent },
             memory: device.memory,
-            memory_used: device.held,
+            memory_used: device.activity.held,
             other_users: index(others.len() + more),
             users,
             jobs: jobs.take(WATCH_NAMES_MAX).map(|job| job.id.0).collect(),
             other_sessions: index(device.uses.len() - programs.len()),
             programs,
-            idle_since_unix_ms: device.idle_since_unix_ms,
-            quarantined_since_unix_ms: device.quarantined_since_unix_ms,
-            quarantine_charged: device.quarantine_charged,
-            used_by_others: device.used_by_others,
+            idle_since_unix_ms: device.activity.idle_since_unix_ms,
+            quarantined_since_unix_ms: device.quarantine.as_ref().map(|quarantine| quarantine.since_unix_ms),
+            quarantine_charged: device.quarantine.as_ref().is_some_and(|quarantine| quarantine.is_charged),
+            used_by_others: device.activity.by_others,
         }
     }
 
@@ -143,7 +143,8 @@ impl Board {
     fn job_line(&self, core: &impl CoreAccess, job: &JobSeen) -> v1::JobLine {
         let (percent, memory_used) = self.use_by(job);
         let is_idle = !job.is_waiting() && job.is_exclusive && percent == Some(0);
-        let idle_since = job.devices.iter().filter_map(|device| self.devices[*device as usize].idle_since_unix_ms);
+        let idle_since =
+            job.devices.iter().filter_map(|device| self.devices[*device as usize].activity.idle_since_unix_ms);
         v1::JobLine {
             job: Some(job.words.get_or_init(|| self.words(core, job)).clone()),
             busy_percent: percent.filter(|_| !job.is_waiting()),

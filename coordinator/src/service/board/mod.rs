@@ -84,24 +84,37 @@ struct DeviceSeen {
     memory: u64,
     condition: v1::DeviceCondition,
     reason: String,
+    activity: DeviceActivity,
+    /// Its quarantine, unless it is lost.
+    quarantine: Option<QuarantineSeen>,
+    uses: Vec<UseSeen>,
+    /// Indices of the jobs that hold it.
+    jobs: Vec<u32>,
+    /// Users of its jobs and sessions, without duplicates.
+    users: Vec<u32>,
+}
+
+/// The use of a device by all programs.
+#[derive(Debug)]
+struct DeviceActivity {
+    /// Bytes of its memory that are in use.
     held: u64,
     /// Utilization; `None` if it is unknown.
     percent: Option<u32>,
     /// The load by all programs of the machine, where its agent knows it.
     load: DeviceLoad,
     /// Whether programs outside of Accord use it.
-    used_by_others: bool,
+    by_others: bool,
     /// Set if a single job holds the device and leaves it idle.
     idle_since_unix_ms: Option<u64>,
-    /// The time since which it is in quarantine.
-    quarantined_since_unix_ms: Option<u64>,
-    /// Whether jobs that hold it are charged for it in quarantine.
-    quarantine_charged: bool,
-    uses: Vec<UseSeen>,
-    /// Indices of the jobs that hold it.
-    jobs: Vec<u32>,
-    /// Users of its jobs and sessions, without duplicates.
-    users: Vec<u32>,
+}
+
+/// The quarantine of a device.
+#[derive(Debug)]
+struct QuarantineSeen {
+    since_unix_ms: u64,
+    /// Whether jobs that hold the device are charged for it.
+    is_charged: bool,
 }
 
 /// The use of a device by a session.

@@ -2,7 +2,9 @@
 //! for short moments.
 
 use super::super::driver::Driver;
-use super::{Board, DeviceSeen, JobSeen, NodeSeen, Orders, SessionSeen, UseSeen, index};
+use super::{
+    Board, DeviceActivity, DeviceSeen, JobSeen, NodeSeen, Orders, QuarantineSeen, SessionSeen, UseSeen, index,
+};
 use accord_cluster::{Cluster, Millis, Node, NodeState, Session};
 use accord_proto::v1;
 use accord_scheduler::{AccountOrder, DrainTarget, JobId, JobView, Phase, SuspensionStage};
@@ -34,11 +36,12 @@ struct Observer {
 impl DeviceSeen {
     /// Shows the load by all programs of the machine, which sessions' samples are a part of.
     fn take_load(&mut self) {
-        let DeviceLoad { busy_percent, memory_used } = self.load;
+        let activity = &mut self.activity;
+        let DeviceLoad { busy_percent, memory_used } = activity.load;
         let (busy, memory) = (busy_percent.unwrap_or_default(), memory_used.unwrap_or_default());
-        self.used_by_others = self.uses.is_empty() && (busy > 0 || memory >= OTHERS_MEMORY_MIN);
-        self.percent = busy_percent.or(self.percent);
-        self.held = self.held.max(memory);
+        activity.by_others = self.uses.is_empty() && (busy > 0 || memory >= OTHERS_MEMORY_MIN);
+        activity.percent = busy_percent.or(activity.percent);
+        activity.held = activity.held.max(memory);
     }
 }
 
@@ -144,8 +147,10 @@ impl Observer {
                 },
             };
             let fault = quarantine.filter(|_| condition == v1::DeviceCondition::Quarantined);
-            let quarantined_since_unix_ms = fault.map(|fault| self.unix_ms(Millis(fault.since.0)));
-            let quarantine_charged = fault.is_some_and(|fault| fault.charged);
+            let quarantine = fault.map(|fault| QuarantineSeen {
+                since_unix_ms: self.unix_ms(Millis(fault.since.0)),
+                is_charged: fault.charged,
+            });
             self.places.insert(info.id, index(self.board.devices.len()));
             self.board.devices.push(DeviceSeen {
                 node: place,
@@ -154,13 +159,14 @@ impl Observer {
                 memory: info.memory,
                 condition,
                 reason: why.to_owned(),
-                quarantined_since_unix_ms,
-                quarantine_charged,
-                held: 0,
-                percent: Some(0),
-                load: cluster.load_of(info.id),
-                used_by_others: false,
-                idle_since_unix_ms: None,
+                activity: DeviceActivity {
+                    held: 0,
+                    percent: Some(0),
+                    load: cluster.load_of(info.id),
+                    by_others: false,
+                    idle_since_unix_ms: None,
+                },
+                quarantine,
                 uses: Vec::new(),
                 jobs: Vec::new(),
                 users: Vec::new(),
@@ -171,7 +177,7 @@ impl Observer {
             name: node.name.clone(),
             state,
             reason: reason.to_owned(),
-            heard_unix_ms: self.unix_ms(node.last_contact),
+            heard_unix_ms: self.unix_ms(node.contact.last),
             devices: first..index(self.board.devices.len()),
             sessions: 0,
         });
@@ -248,8 +254,9 @@ impl Observer {
             let Some(place) = self.places.get(&device) else { continue };
             let idle_since_unix_ms = self.unix_ms(used.idle_since);
             let device = &mut self.board.devices[*place as usize];
-            device.held = device.held.saturating_add(used.held);
-            device.percent = device.percent.zip(used.busy_percent).map(|(one, two)| (one + two).min(100));
+            device.activity.held = device.activity.held.saturating_add(used.held);
+            device.activity.percent =
+                device.activity.percent.zip(used.busy_percent).map(|(one, two)| (one + two).min(100));
             device.users.push(user);
             if device.condition == v1::DeviceCondition::Free {
                 device.condition = v1::DeviceCondition::Used;
@@ -271,7 +278,7 @@ impl Observer {
     fn finish(self, before: Option<&Board>) -> Board {
         let mut board = self.board;
         for at in 0..board.devices.len() {
-            board.devices[at].idle_since_unix_ms = board.idle_since(&board.devices[at]);
+            board.devices[at].activity.idle_since_unix_ms = board.idle_since(&board.devices[at]);
             let device = &mut board.devices[at];
             device.take_load();
             device.users.sort_unstable();
@@ -284,7 +291,7 @@ impl Observer {
                 let seen = &mut board.users[*user as usize];
                 seen.devices += 1;
                 seen.held = uses().fold(seen.held, |sum, used| sum.saturating_add(used.held));
-                seen.idle += u32::from(device.idle_since_unix_ms.is_some());
+                seen.idle += u32::from(device.activity.idle_since_unix_ms.is_some());
                 match percent {
                     Some(percent) => (seen.known, seen.percent) = (seen.known + 1, seen.percent + percent.min(100)),
                     None => seen.unknown += 1,
@@ -301,7 +308,7 @@ impl Board {
     fn idle_since(&self, device: &DeviceSeen) -> Option<u64> {
         let [job] = device.jobs[..] else { return None };
         let job = &self.jobs[job as usize];
-        if device.percent != Some(0) || !job.is_exclusive || job.phase != Phase::Running {
+        if device.activity.percent != Some(0) || !job.is_exclusive || job.phase != Phase::Running {
             return None;
         }
         let last = device.uses.iter().map(|used| used.idle_since_unix_ms).max();

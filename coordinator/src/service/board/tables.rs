@@ -94,12 +94,12 @@ impl Board {
             WatchOrder::Unspecified => names.get_or_init(|| by_name().collect()),
             WatchOrder::Busy => busy.get_or_init(|| {
                 let mut rows: Vec<u32> = by_name().collect();
-                rows.sort_by_key(|row| (of(row).is_out(), Reverse(of(row).percent.unwrap_or(UNKNOWN))));
+                rows.sort_by_key(|row| (of(row).is_out(), Reverse(of(row).activity.percent.unwrap_or(UNKNOWN))));
                 rows
             }),
             WatchOrder::Memory => memory.get_or_init(|| {
                 let mut rows: Vec<u32> = by_name().collect();
-                rows.sort_by_key(|row| Reverse(of(row).held));
+                rows.sort_by_key(|row| Reverse(of(row).activity.held));
                 rows
             }),
         }
@@ -114,8 +114,10 @@ impl Board {
         };
         match order {
             WatchOrder::Unspecified => &self.by_node_name,
-            WatchOrder::Busy => busy.get_or_init(|| sorted(&|device| u64::from(device.percent.unwrap_or(UNKNOWN)))),
-            WatchOrder::Memory => memory.get_or_init(|| sorted(&|device| device.held)),
+            WatchOrder::Busy => {
+                busy.get_or_init(|| sorted(&|device| u64::from(device.activity.percent.unwrap_or(UNKNOWN))))
+            }
+            WatchOrder::Memory => memory.get_or_init(|| sorted(&|device| device.activity.held)),
         }
     }
 

@@ -259,7 +259,7 @@ fn times_are_by_the_wall_clock_as_it_is_now() {
         let board = Board::observe(&site, (Millis(site.now), unix_ms), None);
         let [job] = &board.jobs[..] else { panic!("one job is there") };
         assert_eq!(job.started_unix_ms, Some(unix_ms - 60_000));
-        let idle: Vec<u64> = board.devices.iter().filter_map(|device| device.idle_since_unix_ms).collect();
+        let idle: Vec<u64> = board.devices.iter().filter_map(|device| device.activity.idle_since_unix_ms).collect();
         assert_eq!(idle, [unix_ms - 60_000]);
         let later = Board::observe(&site, (Millis(site.now), unix_ms + 1), Some(&board));
         assert_eq!(later.jobs[0].started_unix_ms, job.started_unix_ms, "two clocks are not read at one moment");

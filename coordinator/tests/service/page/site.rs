@@ -10,8 +10,7 @@ use accord_proto::{VERSION, channel, v1};
 use accord_scheduler::policy::SitePolicy;
 use accord_trust::issue::Authority;
 use accord_trust::{Role, Trust};
-use accord_types::node_labels::NodeLabels;
-use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, OrderPolicy, SessionKey, SessionRequest};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, Machine, NodeId, OrderPolicy, SessionKey, SessionRequest};
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -120,9 +119,7 @@ impl Site {
             incarnation: 10,
             address: "127.0.0.1:1".into(),
             devices: [0, 1].map(device).to_vec(),
-            hardware: Hardware::default(),
-            labels: NodeLabels::default(),
-            kernel_limits: accord_types::KernelLimits::default(),
+            machine: Machine::default(),
             previous: None,
             coordinator_epoch: 0,
             sessions: Vec::new(),

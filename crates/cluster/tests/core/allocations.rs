@@ -4,7 +4,9 @@ use crate::bench::{ALICE, Bench, KEY, registration};
 use crate::requests::request;
 use accord_cluster::{AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, Registration};
 use accord_types::incarnation::incarnation;
-use accord_types::{DeviceId, JobGrant, JobToken, NodeId, QueuedJob, Rank, SessionId, SessionKey, SessionRequest};
+use accord_types::{
+    DeviceId, JobGrant, JobToken, Machine, NodeId, QueuedJob, Rank, SessionId, SessionKey, SessionRequest,
+};
 
 const LOST_AFTER: u64 = 10_000;
 
@@ -274,7 +276,8 @@ fn a_request_that_makes_no_sense_or_is_not_for_the_user_is_refused() {
 fn labels_and_compute_capability_are_those_that_agents_register() {
     let mut bench = Bench::with_agents(&[]);
     let register = |bench: &mut Bench, link: u64, name: &str, labels: &str| {
-        let mut registration = Registration { labels: labels.parse().unwrap(), ..registration(name) };
+        let machine = Machine { labels: labels.parse().unwrap(), ..Machine::default() };
+        let mut registration = Registration { machine, ..registration(name) };
         for device in &mut registration.devices {
             device.compute = (8, 6);
         }

@@ -3,7 +3,7 @@
 use crate::bench::{ALICE, Bench, KEY, registration};
 use crate::requests::request;
 use accord_cluster::{AgentOrder, ClientId, ClientPush, Effect, Input, LinkId, MeasuredPath, PathOrder, Registration};
-use accord_types::{DeviceId, NodeFigures, NodeId, PathTimes, SessionKey, SessionRequest, Source};
+use accord_types::{DeviceId, Machine, NodeFigures, NodeId, PathTimes, SessionKey, SessionRequest, Source};
 use std::collections::BTreeSet;
 
 const QUIET: u64 = 1_000;
@@ -249,8 +249,9 @@ fn jobs_are_placed_by_the_measured_times_of_classes_of_paths() {
     for (ns_in_rack, ns_at_switch, nearest) in [(1_000, 1_000, 1), (1_000_000, 1_000, 2)] {
         let mut bench = Bench::new();
         for (link, labels) in [(1, "rack=r1,switch=s1"), (2, "rack=r1,switch=s2"), (3, "rack=r2,switch=s1")] {
-            let (address, labels) = (format!("10.0.0.{link}:7000"), labels.parse().unwrap());
-            let registration = Registration { address, labels, ..registration(&format!("n{link}")) };
+            let machine = Machine { labels: labels.parse().unwrap(), ..Machine::default() };
+            let address = format!("10.0.0.{link}:7000");
+            let registration = Registration { address, machine, ..registration(&format!("n{link}")) };
             bench.give(Input::Register { link: LinkId(link), registration });
         }
         let mut open = tick(&mut bench, QUIET);

@@ -6,8 +6,8 @@ use crate::backend::{Backend, Found};
 use crate::program::ProgramSpec;
 use accord_types::DeviceKind;
 
-/// The backend's entry in [`crate::registry`].
-pub(crate) static BACKEND: Backend = Backend {
+/// The backend's entry in `accord_backends`.
+pub static BACKEND: Backend = Backend {
     kind: DeviceKind::CPU,
     name: "cpu",
     capabilities: &super::device::CAPABILITIES,

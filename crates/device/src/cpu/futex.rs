@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Sleeps while `word` holds `expected`. Returns after a wake-up, a change, a signal or `timeout`; the caller must check its
 /// condition again.
-pub(crate) fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
+pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     let time = timeout.map(|t| libc::timespec {
         tv_sec: t.as_secs().try_into().unwrap_or(libc::time_t::MAX),
         tv_nsec: t.subsec_nanos().into(),
@@ -19,7 +19,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
 }
 
 /// Wakes all threads that sleep on `word`.
-pub(crate) fn wake_all(word: &AtomicU32) {
+pub fn wake_all(word: &AtomicU32) {
     // SAFETY: FUTEX_WAKE uses the address only as a key and does not access the memory.
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX);

@@ -21,7 +21,7 @@ mod corruption_tests;
 mod detach;
 mod device;
 mod float_control;
-pub(crate) mod futex;
+pub mod futex;
 mod gate;
 mod globals;
 mod layout;
@@ -40,7 +40,7 @@ pub(crate) mod symbol;
 mod watched;
 mod worker;
 
-pub(crate) use backend::BACKEND;
+pub use backend::BACKEND;
 pub use config::{CpuConfig, WORKER_ENV, WORKER_FOLDER_ENV, inventory};
 pub use control::answer_len;
 pub use device::CpuDevice;

@@ -10,8 +10,8 @@ pub use memory::FakeMemory;
 
 use crate::backend::{Backend, Found};
 
-/// The backend's entry in [`crate::registry`].
-pub(crate) static BACKEND: Backend = Backend {
+/// The backend's entry in `accord_backends`.
+pub static BACKEND: Backend = Backend {
     kind: device::KIND,
     name: "fake",
     capabilities: &device::CAPABILITIES,

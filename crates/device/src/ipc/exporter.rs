@@ -138,7 +138,7 @@ impl Exporter {
     }
 
     /// Records that the memory's owner no longer uses a piece. Returns whether the other process holds it, and so must be notified.
-    pub(crate) fn dropped(&self, piece: u64) -> bool {
+    pub fn dropped(&self, piece: u64) -> bool {
         let mut state = self.lock();
         // A piece that is a range of its own removes the range.
         state.ranges.remove(&piece);
@@ -149,7 +149,7 @@ impl Exporter {
     }
 
     /// Notifies the other process of a dropped piece, for which it may be waiting.
-    pub(crate) fn notify_dropped(&self, piece: u64) {
+    pub fn notify_dropped(&self, piece: u64) {
         self.socket.send(Message::Dropped { piece });
     }
 
@@ -182,12 +182,12 @@ impl PendingReleases {
     }
 
     /// Returns the number of pieces released so far.
-    pub(crate) fn returned(&self) -> u64 {
+    pub fn returned(&self) -> u64 {
         self.lock().returned
     }
 
     /// Blocks until no piece is pending, or until the timeout. Returns whether a piece was released since there were `before`.
-    pub(crate) fn wait(&self, before: u64, timeout: Duration) -> bool {
+    pub fn wait(&self, before: u64, timeout: Duration) -> bool {
         let (count, _) = ShortGuard::wait_timeout_while(self.lock(), &self.fewer, timeout, |count| count.pending > 0);
         count.returned != before
     }

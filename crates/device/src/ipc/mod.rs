@@ -33,7 +33,7 @@ impl PieceKey {
 pub type Keep = Option<Arc<dyn Any + Send + Sync>>;
 
 /// Returns a number that is unique in this process, for a range, a piece or an importer.
-pub(crate) fn next_id() -> u64 {
+pub fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -1,8 +1,8 @@
 //! The rules of a GPU's streams: which operation may start, what is complete and in what order, when a staging buffer may
 //! be reused, and what an error does to operations in flight.
 //!
-//! Pure: a core takes what its driver has seen and returns what to do. `crates/device/src/cuda` drives it with threads and
-//! CUDA calls, `crates/sim` by a seed. docs/design/cuda.md describes streams.
+//! Pure: a core takes what its driver has seen and returns what to do. `crates/gpu/src` drives it with threads and
+//! the driver's calls, `crates/sim` by a seed.
 
 mod completions;
 mod core;

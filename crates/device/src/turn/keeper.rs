@@ -34,7 +34,7 @@ pub trait TurnAgent: Send + Sync {
 
 /// The activity of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Activity {
+pub enum Activity {
     /// A region runs.
     Running,
     /// No region runs, but some wait or may follow at once.
@@ -44,7 +44,7 @@ pub(crate) enum Activity {
 }
 
 /// A device whose regions pass a gate.
-pub(crate) trait GatedDevice: Send + Sync {
+pub trait GatedDevice: Send + Sync {
     fn words(&self) -> &TurnWords;
 
     fn activity(&self) -> Activity;
@@ -154,11 +154,7 @@ impl TurnKeeper {
     ///
     /// # Errors
     /// Returns the system's error if there is no thread. The gate is open then.
-    pub(crate) fn start(
-        ordinal: u32,
-        device: Box<dyn GatedDevice>,
-        agent: Arc<dyn TurnAgent>,
-    ) -> io::Result<Arc<Self>> {
+    pub fn start(ordinal: u32, device: Box<dyn GatedDevice>, agent: Arc<dyn TurnAgent>) -> io::Result<Arc<Self>> {
         device.words().set(Gate::Closed);
         let phase = ShortLock::new(Phase::Without { last: 0, asked: false });
         let this = Arc::new(Self { ordinal, device, phase });
@@ -206,7 +202,7 @@ impl TurnKeeper {
     }
 
     /// Ends the keeper, as the device has stopped.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.change_unless_ended(Phase::Ended);
         // The thread may still be joining at the agent.
         self.device.words().set(Gate::Open);

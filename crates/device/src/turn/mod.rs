@@ -8,7 +8,7 @@ mod keeper;
 mod suspension;
 mod words;
 
-pub(crate) use keeper::{Activity, GatedDevice};
+pub use keeper::{Activity, GatedDevice};
 pub use keeper::{TurnAgent, TurnKeeper};
 pub use suspension::{hold_anyway, resume, suspend};
-pub(crate) use words::TurnWords;
+pub use words::TurnWords;

@@ -26,7 +26,7 @@ pub(crate) enum Gate {
 /// The gate of a device, and the doorbell of its keeper. Zeros are an open gate.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub(crate) struct TurnWords {
+pub struct TurnWords {
     gate: AtomicU32,
     /// Number of threads whose region waits.
     parked: AtomicU32,
@@ -36,20 +36,20 @@ pub(crate) struct TurnWords {
 impl TurnWords {
     /// Whether regions start, and may run as long as they like.
     #[inline]
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.gate.load(Ordering::Relaxed) == OPEN
     }
 
     /// Whether regions must wait. Sequentially consistent: a region is announced before, and the gate is closed before
     /// announcements are read.
     #[inline]
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.gate.load(Ordering::SeqCst) == CLOSED
     }
 
     /// Blocks until regions may start. The caller's region is ready to run.
     #[cold]
-    pub(crate) fn park(&self) {
+    pub fn park(&self) {
         self.parked.fetch_add(1, Ordering::SeqCst);
         self.ring();
         while self.is_closed() {
@@ -60,21 +60,21 @@ impl TurnWords {
 
     /// Wakes the keeper after a region, if it waits for the end of all regions.
     #[inline]
-    pub(crate) fn region_ended(&self) {
+    pub fn region_ended(&self) {
         if self.is_closed() {
             self.ring();
         }
     }
 
     /// Wakes the keeper before the calling thread waits for further work, if the turn ends without work.
-    pub(crate) fn becomes_idle(&self) {
+    pub fn becomes_idle(&self) {
         fence(Ordering::SeqCst);
         if self.gate.load(Ordering::Relaxed) == LIMITED {
             self.ring();
         }
     }
 
-    pub(crate) fn ring(&self) {
+    pub fn ring(&self) {
         self.doorbell.fetch_add(1, Ordering::SeqCst);
         futex::wake_all(&self.doorbell);
     }

@@ -111,7 +111,7 @@ impl Message {
         header(bytes, max)
     }
 
-    /// Decodes the rest of a message.
+    /// Decodes the body of a message of a kind.
     ///
     /// # Errors
     /// Returns `acc_error_invalid_argument` if a text is too long, and `acc_error_device_unavailable` if the bytes are

@@ -26,7 +26,7 @@ pub(super) struct Expressions<'s> {
     /// `acc routine` functions: whether they have a level.
     pub(super) routines: &'s HashMap<String, bool>,
     pub(super) variables: Vec<Variable>,
-    /// The variables' declarations, for those that are declared.
+    /// The declarations of the variables, by their numbers; `None` for an undeclared variable.
     pub(super) declared: Vec<Option<Declared>>,
     types: Vec<Type>,
     ids: HashMap<Key, VarId>,

@@ -177,7 +177,7 @@ pub(super) fn pragma(source: &Source<'_>, at: usize, text: &str) -> String {
     format!("\n#pragma acc {text}{}", back(source, at))
 }
 
-/// Returns the text that keeps the rest of a line where it is.
+/// Returns the text that moves a line's remaining code to its original column.
 pub(super) fn back(source: &Source<'_>, at: usize) -> String {
     let (line, column) = source.place(at);
     format!("\n# {} \"{}\"\n{}", line.number, line.file, " ".repeat(column))

@@ -39,7 +39,7 @@ pub(super) struct Declarations {
     saves: bool,
 }
 
-/// Integer constants of a module, by its name.
+/// Returns the integer constants of the module with a name.
 pub(super) type Constants<'m> = dyn Fn(&str) -> HashMap<String, i64> + 'm;
 
 impl Declarations {

@@ -148,7 +148,7 @@ impl<'a> Expander<'_, 'a> {
         }
     }
 
-    /// Records why a statement stays as it is.
+    /// Records the reason for which a statement is not expanded.
     pub(super) fn refuse(&mut self, node: Node<'_>, reason: Refusal) {
         let source = self.expressions.source;
         self.refused.push((source.place(source.start(node.start_byte())).0, reason));

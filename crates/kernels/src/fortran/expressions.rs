@@ -310,7 +310,7 @@ impl<'a> Expressions<'a> {
         }
     }
 
-    /// An access of all that is named in a statement, of unknown parts: read, and stored.
+    /// Adds a read and a store of unknown parts of each variable that a statement names.
     pub(super) fn mentions(&mut self, node: Node<'_>, accesses: &mut Vec<Access>) {
         if let Some(reference) = self.reference(node) {
             let variable = self.variable(&reference);

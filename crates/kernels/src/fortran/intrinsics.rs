@@ -192,17 +192,17 @@ const TRANSFORMATIONAL: &[&str] = &[
     "unpack",
 ];
 
-/// Whether it acts on each element of an array.
+/// Whether an intrinsic function acts on each element of an array.
 pub(super) fn is_elemental(name: &str) -> bool {
     ELEMENTAL.contains(&name)
 }
 
-/// Whether it reads no element of its argument.
+/// Whether an intrinsic function reads no element of its argument.
 pub(super) fn is_inquiry(name: &str) -> bool {
     INQUIRIES.contains(&name)
 }
 
-/// Whether it is an intrinsic function without side effects.
+/// Whether a name is that of an intrinsic function without side effects.
 pub(super) fn is_pure(name: &str) -> bool {
     is_elemental(name) || is_inquiry(name) || TRANSFORMATIONAL.contains(&name)
 }

@@ -17,13 +17,9 @@ const PAGE_JOBS_MAX: usize = 128;
 /// Most jobs that a page visits, including skipped jobs of other users.
 const PAGE_SCAN_MAX: usize = 8_192;
 
-/// A job that has ended.
+/// A job as its program requested it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EndedJob {
-    /// Its number in the history, which is the order of ends.
-    pub number: u64,
-    /// The job.
-    pub job: JobId,
+pub struct Submission {
     /// Its user.
     pub user: String,
     /// Its account, without the user's part.
@@ -32,8 +28,19 @@ pub struct EndedJob {
     pub request: Arc<Request>,
     /// The program that made the request.
     pub program: String,
-    /// Time of its request, by the wall clock.
+    /// Time of the request, by the wall clock.
     pub asked_unix_ms: u64,
+}
+
+/// A job that has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndedJob {
+    /// Its number in the history, which is the order of ends.
+    pub number: u64,
+    /// The job.
+    pub job: JobId,
+    /// Its user, account and request.
+    pub submission: Submission,
     /// Time of its start, by the wall clock; `None` if it never started.
     pub started_unix_ms: Option<u64>,
     /// Time of its end, by the wall clock.
@@ -60,10 +67,17 @@ impl EndedJob {
         let devices = self.devices.iter().map(|on| {
             size_of::<DevicesOnNode>() + on.node.len() + on.model.len() + on.ordinals.len() * size_of::<u32>()
         });
-        let parts = self.request.alternatives.iter().map(|one| one.parts.len() * size_of::<crate::request::Part>());
-        let names = self.request.only_nodes.iter().chain(&self.request.avoid_nodes).map(|name| name.len() + 24);
-        let labels = self.request.labels.iter().map(|(name, value)| name.len() + value.len() + 48);
-        let texts = self.user.len() + self.account.len() + self.program.len();
+        let parts =
+            self.submission.request.alternatives.iter().map(|one| one.parts.len() * size_of::<crate::request::Part>());
+        let names = self
+            .submission
+            .request
+            .only_nodes
+            .iter()
+            .chain(&self.submission.request.avoid_nodes)
+            .map(|name| name.len() + 24);
+        let labels = self.submission.request.labels.iter().map(|(name, value)| name.len() + value.len() + 48);
+        let texts = self.submission.user.len() + self.submission.account.len() + self.submission.program.len();
         let events = self.events.iter().map(|event| size_of::<JobEvent>() + event.text.len());
         let all = devices.chain(events).chain(parts).chain(names).chain(labels).sum::<usize>() + texts;
         all + size_of::<Self>() + size_of::<Request>()
@@ -156,7 +170,7 @@ impl History {
                 page.next = Some(number + 1);
                 break;
             }
-            if user.is_none_or(|user| user == job.user) {
+            if user.is_none_or(|user| user == job.submission.user) {
                 page.jobs.push(job.clone());
             }
         }
@@ -174,11 +188,13 @@ mod tests {
         EndedJob {
             number: 0,
             job: JobId(number),
-            user: user.to_owned(),
-            account: "site".to_owned(),
-            request: Arc::new(Request::of(Part::whole(1, ClassFilter::ALL))),
-            program: "app".to_owned(),
-            asked_unix_ms: 0,
+            submission: Submission {
+                user: user.to_owned(),
+                account: "site".to_owned(),
+                request: Arc::new(Request::of(Part::whole(1, ClassFilter::ALL))),
+                program: "app".to_owned(),
+                asked_unix_ms: 0,
+            },
             started_unix_ms: None,
             ended_unix_ms: 0,
             waited_ms: 0,

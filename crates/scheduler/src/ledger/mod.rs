@@ -22,7 +22,7 @@ mod usage;
 
 pub use activity::{Activity, JOB_EVENTS_MAX, JobEvent, JobUse};
 pub use clock::Clock;
-pub use history::{EndedJob, HISTORY_BYTES_MAX, HISTORY_JOBS_MAX, HistoryPage};
+pub use history::{EndedJob, HISTORY_BYTES_MAX, HISTORY_JOBS_MAX, HistoryPage, Submission};
 pub use saving::LedgerChanges;
 pub use totals::Totals;
 pub use usage::{DAY_MS, Owner, Row, USAGE_ROWS_MAX, UsageBy, UsageLine, UsageView, month_of};
@@ -32,13 +32,11 @@ use crate::effect::{DevicesOnNode, Effect, EndCause};
 use crate::ids::JobId;
 use crate::input::Input;
 use crate::noting::NotingMap;
-use crate::request::Request;
 use crate::scheduler::Scheduler;
 use crate::time::Millis;
 use accord_types::NodeId;
 use history::History;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use usage::UsageTable;
 
 /// Jobs whose charge an input may change, besides those in its effects.
@@ -72,11 +70,7 @@ impl AffectedJobs {
 /// A job from its request until its devices are free.
 #[derive(Clone, Debug)]
 struct OpenJob {
-    user: String,
-    account: String,
-    request: Arc<Request>,
-    program: String,
-    asked_unix_ms: u64,
+    submission: Submission,
     asked: Millis,
     started: Option<(Millis, u64)>,
     devices: Vec<DevicesOnNode>,
@@ -140,7 +134,7 @@ impl Ledger {
                         for node in &open.nodes {
                             self.on_node.entry(*node).or_default().insert(*job);
                         }
-                        self.usage.started(clock, &open.account, &open.user);
+                        self.usage.started(clock, &open.submission.account, &open.submission.user);
                     }
                     changed.insert(*job);
                 }
@@ -163,14 +157,14 @@ impl Ledger {
     /// Sets the name of the program that made a job's request, for display only.
     pub fn name_program(&mut self, job: JobId, program: &str) {
         if let Some(open) = self.open.get_mut(&job) {
-            program.clone_into(&mut open.program);
+            program.clone_into(&mut open.submission.program);
         }
     }
 
     /// Returns the program that made the request, and the wall clock time of the request.
     #[must_use]
     pub fn program(&self, job: JobId) -> Option<(&str, u64)> {
-        self.open.get(&job).map(|open| (open.program.as_str(), open.asked_unix_ms))
+        self.open.get(&job).map(|open| (open.submission.program.as_str(), open.submission.asked_unix_ms))
     }
 
     /// Adds to a job's use of its devices.
@@ -178,7 +172,7 @@ impl Ledger {
         let Some(open) = self.open.get_mut_unnoted(&job).filter(|_| !activity.is_none()) else { return };
         open.did.activity.add(activity);
         self.uses_changed.as_mut().map(|changed| changed.insert(job));
-        self.usage.did(clock, &open.account, &open.user, activity);
+        self.usage.did(clock, &open.submission.account, &open.submission.user, activity);
         if let Some(number) = open.ended {
             self.history.set_did(number, open.did);
         }
@@ -219,7 +213,7 @@ impl Ledger {
         let mut view = self.usage.view(clock);
         // The table counts this time as unknown only after the jobs' ends.
         for open in self.open.values().filter(|open| open.did.is_unknown) {
-            view.unknown(clock, &open.account, &open.user, used_until(open, clock.now));
+            view.unknown(clock, &open.submission.account, &open.submission.user, used_until(open, clock.now));
         }
         view
     }
@@ -254,11 +248,13 @@ impl Ledger {
             return;
         }
         let job = OpenJob {
-            account: account_of(&view.account, &view.user),
-            user: view.user,
-            request: request.clone(),
-            program: String::new(),
-            asked_unix_ms: clock.unix_ms.saturating_sub(clock.now.since(view.submitted)),
+            submission: Submission {
+                account: account_of(&view.account, &view.user),
+                user: view.user,
+                request: request.clone(),
+                program: String::new(),
+                asked_unix_ms: clock.unix_ms.saturating_sub(clock.now.since(view.submitted)),
+            },
             asked: view.submitted,
             started: None,
             devices: Vec::new(),
@@ -279,11 +275,7 @@ impl Ledger {
         open.ended = Some(self.history.add(EndedJob {
             number: 0,
             job,
-            user: open.user.clone(),
-            account: open.account.clone(),
-            request: open.request.clone(),
-            program: open.program.clone(),
-            asked_unix_ms: open.asked_unix_ms,
+            submission: open.submission.clone(),
             started_unix_ms,
             ended_unix_ms: clock.unix_ms,
             waited_ms: started.since(open.asked),
@@ -301,13 +293,13 @@ impl Ledger {
         let Some(open) = self.open.get_mut(&id) else { return };
         open.used = used_until(open, clock.now);
         open.settled = clock.now;
-        self.usage.charge(clock, &open.account, &open.user, open.rate, false);
+        self.usage.charge(clock, &open.submission.account, &open.submission.user, open.rate, false);
         let view = scheduler.job(id);
         if let Some(view) = &view {
-            open.account = account_of(&view.account, &view.user);
+            open.submission.account = account_of(&view.account, &view.user);
         }
         open.rate = scheduler.rate(id);
-        self.usage.charge(clock, &open.account, &open.user, open.rate, true);
+        self.usage.charge(clock, &open.submission.account, &open.submission.user, open.rate, true);
         if let Some(number) = open.ended {
             self.history.set_used(number, open.used);
         }
@@ -315,7 +307,7 @@ impl Ledger {
             return;
         }
         if open.did.is_unknown {
-            self.usage.unknown(clock, &open.account, &open.user, open.used);
+            self.usage.unknown(clock, &open.submission.account, &open.submission.user, open.used);
         }
         for node in std::mem::take(&mut open.nodes) {
             if let Some(jobs) = self.on_node.get_mut(&node) {

@@ -1,7 +1,7 @@
 //! Saves the ledger's state for a restart, and restores it.
 
 use super::activity::JobUse;
-use super::history::{EndedJob, History};
+use super::history::{EndedJob, History, Submission};
 use super::usage::{Owner, UsageChanges, UsageTable};
 use super::{Ledger, OpenJob};
 use crate::charge::Usage;
@@ -75,9 +75,9 @@ impl Ledger {
     pub fn saved_job(&self, id: JobId) -> Option<SavedCharge> {
         let open = self.open.get(&id)?;
         Some(SavedCharge {
-            account: open.account.clone(),
-            program: open.program.clone(),
-            asked_unix_ms: open.asked_unix_ms,
+            account: open.submission.account.clone(),
+            program: open.submission.program.clone(),
+            asked_unix_ms: open.submission.asked_unix_ms,
             asked: open.asked.0,
             started: open.started.map(|(at, unix_ms)| (at.0, unix_ms)),
             devices: open.devices.clone(),
@@ -104,11 +104,11 @@ impl Ledger {
         Some(SavedEnd {
             number,
             job: job.job.0,
-            user: job.user,
-            account: job.account,
-            request: job.request.as_ref().into(),
-            program: job.program,
-            asked_unix_ms: job.asked_unix_ms,
+            user: job.submission.user,
+            account: job.submission.account,
+            request: job.submission.request.as_ref().into(),
+            program: job.submission.program,
+            asked_unix_ms: job.submission.asked_unix_ms,
             started_unix_ms: job.started_unix_ms,
             ended_unix_ms: job.ended_unix_ms,
             waited_ms: job.waited_ms,
@@ -170,11 +170,13 @@ impl Ledger {
             open.insert(
                 id,
                 OpenJob {
-                    user: view.user,
-                    account: charge.account,
-                    request: request.clone(),
-                    program: charge.program,
-                    asked_unix_ms: charge.asked_unix_ms,
+                    submission: Submission {
+                        user: view.user,
+                        account: charge.account,
+                        request: request.clone(),
+                        program: charge.program,
+                        asked_unix_ms: charge.asked_unix_ms,
+                    },
                     asked: Millis(charge.asked),
                     started: charge.started.map(|(at, unix_ms)| (Millis(at), unix_ms)),
                     devices: charge.devices,
@@ -196,11 +198,13 @@ impl Ledger {
                 EndedJob {
                     number: job.number,
                     job: JobId(job.job),
-                    user: job.user,
-                    account: job.account,
-                    request: Arc::new(request),
-                    program: job.program,
-                    asked_unix_ms: job.asked_unix_ms,
+                    submission: Submission {
+                        user: job.user,
+                        account: job.account,
+                        request: Arc::new(request),
+                        program: job.program,
+                        asked_unix_ms: job.asked_unix_ms,
+                    },
                     started_unix_ms: job.started_unix_ms,
                     ended_unix_ms: job.ended_unix_ms,
                     waited_ms: job.waited_ms,

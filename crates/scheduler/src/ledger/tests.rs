@@ -5,7 +5,7 @@ use crate::class::{ClassFilter, DeviceClass};
 use crate::effect::LeasedDevice;
 use crate::node::{DeviceDescription, NodeDescription};
 use crate::policy::{Account, Policy};
-use crate::request::{Part, Take};
+use crate::request::{Part, Request, Take};
 use accord_types::{DeviceId, DeviceType};
 use proptest::prelude::*;
 
@@ -332,7 +332,10 @@ fn the_ledger_keeps_nothing_of_jobs_whose_devices_are_free() {
     assert!(world.ledger.open.is_empty() && world.ledger.on_node.is_empty());
     let page = world.ledger.history(world.clock, Some("eva"), None);
     let [job] = &page.jobs[..] else { panic!("{page:?}") };
-    assert_eq!((job.program.as_str(), job.account.as_str(), job.waited_ms, job.ran_ms), ("heat", "physics", 0, 60_000));
+    assert_eq!(
+        (job.submission.program.as_str(), job.submission.account.as_str(), job.waited_ms, job.ran_ms),
+        ("heat", "physics", 0, 60_000)
+    );
     assert_eq!(job.cause, EndCause::Limit);
 }
 

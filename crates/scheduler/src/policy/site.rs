@@ -114,7 +114,7 @@ impl OthersJobs {
 pub struct SitePolicy {
     /// The scheduler's part, with the accounts of the file. [`SitePolicy::tree`] adds users.
     pub core: Policy,
-    /// The rest of each account, in the order of `core.accounts`.
+    /// The rules of each account that the scheduler does not apply, in the order of `core.accounts`.
     pub rules: Vec<AccountRules>,
     /// The part of other users' jobs that users see.
     pub others_jobs: OthersJobs,

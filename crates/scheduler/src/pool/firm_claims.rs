@@ -47,7 +47,7 @@ impl Moment {
 impl Node {
     /// Returns what is free of the node now beside its devices.
     pub(super) fn host_resources_free(&self) -> HostResources {
-        HostResources { memory: self.host_memory_free(), cores: self.cores_free() }
+        self.host.less(self.host_held)
     }
 
     /// Determines what is left at the start of each claim.

@@ -68,10 +68,10 @@ pub(crate) struct Node {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) domain: Domain,
     pub(crate) devices: Vec<Device>,
-    pub(crate) cores: u64,
-    pub(crate) host_memory: u64,
-    pub(crate) cores_held: u64,
-    pub(crate) host_memory_held: u64,
+    /// What it has beside its devices.
+    pub(crate) host: HostResources,
+    /// The part of that which jobs hold.
+    pub(crate) host_held: HostResources,
     pub(crate) drained: Option<Millis>,
     pub(crate) classes: Vec<OnNode>,
     /// The claims on its cores and host memory, at most one of a job.
@@ -81,17 +81,17 @@ pub(crate) struct Node {
 impl Node {
     /// Returns the free cores; 0 if the node now has fewer cores than jobs hold.
     pub(crate) fn cores_free(&self) -> u64 {
-        self.cores.saturating_sub(self.cores_held)
+        self.host_resources_free().cores
     }
 
     /// Returns the free host memory.
     pub(crate) fn host_memory_free(&self) -> u64 {
-        self.host_memory.saturating_sub(self.host_memory_held)
+        self.host_resources_free().memory
     }
 
     /// Returns what the node has beside its devices.
     pub(crate) fn host_resources(&self) -> HostResources {
-        HostResources { memory: self.host_memory, cores: self.cores }
+        self.host
     }
 
     /// Returns the time from which the node has this much beside its devices, by the ends of jobs and of reserved
@@ -244,10 +244,8 @@ impl Pool {
                 labels: BTreeMap::new(),
                 domain: Domain::default(),
                 devices: Vec::new(),
-                cores: 0,
-                host_memory: 0,
-                cores_held: 0,
-                host_memory_held: 0,
+                host: HostResources::default(),
+                host_held: HostResources::default(),
                 drained: None,
                 classes: Vec::new(),
                 firm_claims: Vec::new(),
@@ -289,7 +287,7 @@ impl Pool {
         node.name.clone_from(&description.name);
         node.incarnation = description.incarnation;
         node.labels.clone_from(&description.labels);
-        (node.cores, node.host_memory) = (description.cores, description.host_memory);
+        node.host = HostResources { cores: description.cores, memory: description.host_memory };
         node.up = true;
         let mut classes: Vec<OnNode> = Vec::new();
         for device in &node.devices {
@@ -325,16 +323,16 @@ impl Pool {
     /// Adds a job to a device. The caller must refresh the node.
     pub(crate) fn hold(&mut self, spot: Spot, holder: Holder) {
         let node = &mut self.nodes[spot.node as usize];
-        node.cores_held += holder.host_resources.cores;
-        node.host_memory_held += holder.host_resources.memory;
+        node.host_held.cores += holder.host_resources.cores;
+        node.host_held.memory += holder.host_resources.memory;
         node.devices[spot.device as usize].holders.push(holder);
     }
 
     /// Removes a job from a device. The caller must refresh the node.
     pub(crate) fn free(&mut self, spot: Spot, job: JobId, cores: u64, host_memory: u64) {
         let node = &mut self.nodes[spot.node as usize];
-        node.cores_held -= cores;
-        node.host_memory_held -= host_memory;
+        node.host_held.cores -= cores;
+        node.host_held.memory -= host_memory;
         node.devices[spot.device as usize].holders.retain(|holder| holder.job != job);
         if cores + host_memory > 0 {
             self.has_grown(spot.node);

@@ -20,7 +20,7 @@ impl Pool {
         }
         let node = self.node(node);
         let devices = node.devices.iter().filter(|device| device.class == class && !device.absent).count() as u64;
-        crate::arithmetic::charge_with_cores(charge, cores, node.cores, devices)
+        crate::arithmetic::charge_with_cores(charge, cores, node.host.cores, devices)
     }
 
     /// Returns the number of free devices of a class on a node, with or without a bound.

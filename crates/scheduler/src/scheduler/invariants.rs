@@ -7,7 +7,7 @@ use crate::ids::{AccountId, JobId};
 use crate::job::Job;
 use crate::phase::Rank;
 use crate::phase::{Hold, Phase};
-use crate::pool::Spot;
+use crate::pool::{HostResources, Spot};
 use crate::suspension::SuspensionStage;
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ impl Scheduler {
             if !self.pool.has_settled_claims(at) {
                 return Err(format!("{}: claims on its cores and host memory are out of date", node.id));
             }
-            if node.cores_held != cores || node.host_memory_held != memory {
+            if node.host_held != (HostResources { cores, memory }) {
                 return Err(format!("{}: cores or host memory do not add up", node.id));
             }
         }

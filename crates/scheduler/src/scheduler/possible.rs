@@ -146,8 +146,8 @@ impl Scheduler {
     fn whole_capacity(&self, node: u32, part: &PartDemand) -> u64 {
         let devices = self.working(node, part.class);
         let node = self.pool.node(node);
-        let by_cores = node.cores.checked_div(part.cores).unwrap_or(u64::MAX);
-        let by_memory = node.host_memory.checked_div(part.host_memory).unwrap_or(u64::MAX);
+        let by_cores = node.host.cores.checked_div(part.cores).unwrap_or(u64::MAX);
+        let by_memory = node.host.memory.checked_div(part.host_memory).unwrap_or(u64::MAX);
         devices.min(by_cores).min(by_memory)
     }
 

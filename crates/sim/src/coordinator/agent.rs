@@ -3,8 +3,7 @@
 use accord_cluster::{AgentOrder, LinkId, Registration};
 use accord_node_agent::node::{CommandLane, Disconnect, ExecutorId, Node};
 use accord_types::incarnation::incarnation;
-use accord_types::node_labels::NodeLabels;
-use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, JobGrant, NodeId, SessionGrant, SessionId, SessionKey};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, JobGrant, Machine, NodeId, SessionGrant, SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -215,9 +214,7 @@ impl Agent {
             incarnation: self.incarnation,
             address: "a:1".into(),
             devices: (0..self.devices).map(device).collect(),
-            hardware: Hardware::default(),
-            labels: NodeLabels::default(),
-            kernel_limits: accord_types::KernelLimits::default(),
+            machine: Machine::default(),
             previous,
             coordinator_epoch: 0,
             sessions,

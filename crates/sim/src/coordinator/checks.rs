@@ -16,7 +16,7 @@ impl World {
         let now = Millis(self.queue.now() - self.started);
         let lost_after = cluster.limits().lost_after_ms;
         let up = cluster.nodes().filter(|node| node.is_up());
-        let (silent, up): (Vec<&Node>, Vec<&Node>) = up.partition(|node| now.since(node.last_contact) >= lost_after);
+        let (silent, up): (Vec<&Node>, Vec<&Node>) = up.partition(|node| now.since(node.contact.last) >= lost_after);
         silent.len() >= 2 && silent.len() > up.len()
     }
 
@@ -28,8 +28,8 @@ impl World {
         let lost_after = cluster.limits().lost_after_ms;
         let limit = if most { lost_after * DOUBT } else { lost_after };
         let mut up = cluster.nodes().filter(|node| node.is_up());
-        match up.find(|node| now.since(node.last_contact) > limit) {
-            Some(node) => Err(format!("{} was silent for {} ms and is up", node.name, now.since(node.last_contact))),
+        match up.find(|node| now.since(node.contact.last) > limit) {
+            Some(node) => Err(format!("{} was silent for {} ms and is up", node.name, now.since(node.contact.last))),
             None => Ok(()),
         }
     }

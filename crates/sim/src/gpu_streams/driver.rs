@@ -1,4 +1,4 @@
-//! How threads enqueue operations and perform them, and how the device ends: the steps of `crates/device/src/cuda/stream.rs` and `device.rs`.
+//! How threads enqueue operations and perform them, and how the device ends: the steps of `crates/gpu/src/stream.rs` and `device.rs`.
 
 use super::machine::{Phase, STREAMS, World, shut_down};
 use super::operation::{Moving, Op};

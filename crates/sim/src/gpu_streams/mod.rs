@@ -2,7 +2,7 @@
 //! stream's commands whenever the seed says so.
 //!
 //! The rules are the real ones (`crates/device/src/stream`): order and completion of operations, staging slots, the fence behind
-//! copies from elsewhere. The threads around them take the steps of `crates/device/src/cuda`, one at a time in an order that
+//! copies from elsewhere. The threads around them take the steps of `crates/gpu/src`, one at a time in an order that
 //! the seed decides, so polls are late and overtake each other. In some seeds a copy fails at its other end, the device is
 //! lost, or it is shut down.
 //!

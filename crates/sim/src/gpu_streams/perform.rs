@@ -1,4 +1,4 @@
-//! How a thread performs an operation in its turn: the steps of `crates/device/src/cuda/stream_worker.rs` and `in_flight.rs`.
+//! How a thread performs an operation in its turn: the steps of `crates/gpu/src/stream_worker.rs` and `in_flight.rs`.
 
 use super::gpu::Action;
 use super::machine::{Download, Machine, PeerProcess, Phase, World, shut_down};

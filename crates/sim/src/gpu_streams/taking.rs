@@ -1,4 +1,4 @@
-//! How threads take slots: the steps of `crates/device/src/cuda/staging/slot_pool.rs`.
+//! How threads take slots: the steps of `crates/gpu/src/staging/slot_pool.rs`.
 
 use super::machine::{Machine, World};
 use super::scheduler::step;

@@ -1,4 +1,4 @@
-//! How threads wait for operations: the steps of `crates/device/src/cuda/stream.rs` and `completing.rs`.
+//! How threads wait for operations: the steps of `crates/gpu/src/stream.rs` and `completing.rs`.
 
 use super::machine::{Awaited, STREAMS, World};
 use super::operation::Moving;

@@ -31,7 +31,7 @@ pub struct Job {
     pub(super) place: (u32, QueueId),
     /// The bytes to send.
     pub bytes: Bytes,
-    /// Copies out that write what it reads.
+    /// The copies out that must end first, because they write to the memory that this copy reads.
     pub(super) after: Vec<TransferId>,
     /// The thread that waits until the bytes were read.
     pub(super) waiter: Option<WaitId>,

@@ -14,7 +14,7 @@ impl NodeSpec {
         Some(SameHostPeer { same_host: self.session.same_host.clone()?, peer, ways })
     }
 
-    /// Finds out whether the executor is on this machine. It is known to listen.
+    /// Connects to an executor that already listens, if it is on this machine, so that GPUs can copy directly.
     pub(super) fn discover(&self, peer: PeerId) {
         let Some(SameHostPeer { same_host, peer, .. }) = self.same_host_peer(peer) else { return };
         let discover =

@@ -49,7 +49,7 @@ impl Comparison {
     }
 }
 
-/// An observer that watches all devices, so that each launch takes the way of those that are watched.
+/// An observer that watches all devices, so that each launch is an observed one.
 pub(crate) struct ComparisonObserver(pub(crate) Box<dyn Observer>);
 
 impl Observer for ComparisonObserver {

@@ -185,7 +185,7 @@ fn real_range(entries: &Entries<'_>, i: usize, host: &dyn HostMemory) -> Result<
 }
 
 impl Mapping<'_, '_> {
-    /// Handles entry `i`, whose elements are `spaced`.
+    /// Maps entry `i`, whose elements are `spaced`.
     pub(super) fn spaced(&mut self, i: usize, spaced: Spaced, data: Data) -> Result<(), Stop> {
         let range = HostRange { start: self.entries.hosts[i], len: self.entries.sizes[i] };
         // What lies between the elements belongs to the program on the device, too.
@@ -207,7 +207,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Handles entry `i`, whose elements lie somewhere in `within`. Which bytes to copy is unknown, but where all of them are present,
+    /// Maps entry `i`, whose elements lie somewhere in `within`. Which bytes to copy is unknown, but where all of them are present,
     /// nothing has to be copied.
     pub(super) fn somewhere(&mut self, i: usize, within: HostRange, data: Data) -> Result<(), Stop> {
         let start = self.entries.hosts[i];

@@ -128,7 +128,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Sends a plan and frees what it ends.
+    /// Enqueues the commands of a plan, and frees the memory of the entries that it ends.
     ///
     /// # Errors
     /// Returns the errors of the device.

@@ -11,7 +11,7 @@ const ALLOC: u16 = 0x00;
 const SYNC: i32 = -2;
 
 impl Runtime {
-    /// Handles `declare` of local variables, at the start and at the end of their scope (2.13). Each entry is independent.
+    /// Implements `declare` of local variables, at the start and at the end of their scope (2.13). Each entry is independent.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].

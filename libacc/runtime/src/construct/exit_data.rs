@@ -13,7 +13,7 @@ use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
-    /// Handles `enter data` (2.6.6).
+    /// Implements `enter data` (2.6.6).
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].
@@ -31,7 +31,7 @@ impl Runtime {
         self.unstructured(t, flags, entries, async_, waits, enter).map_err(|error| error.call("enter data"))
     }
 
-    /// Handles `exit data` (2.6.6).
+    /// Implements `exit data` (2.6.6).
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].
@@ -49,7 +49,7 @@ impl Runtime {
         self.unstructured(t, flags, entries, async_, waits, exit).map_err(|error| error.call("exit data"))
     }
 
-    /// Handles `enter data` or `exit data`, distinguished by the entries (compilers before GCC 12).
+    /// Implements `enter data` or `exit data`, distinguished by the entries (compilers before GCC 12).
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].

@@ -60,7 +60,7 @@ pub(crate) enum Stop {
 pub(crate) struct EnterAttempts {
     /// Queues whose operations before the construct are done.
     pub(crate) waited: Vec<QueueId>,
-    /// Whether it has waited for other devices' copies into the memory that it reads.
+    /// Whether the construct has waited for other devices' copies to the program's memory that it reads.
     pub(crate) waited_elsewhere: bool,
     /// The reason why the device maps no more memory.
     pub(crate) refused: Option<Error>,

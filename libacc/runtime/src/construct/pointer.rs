@@ -11,7 +11,7 @@ use crate::present::{Attachment, Backing, EntryId, Found};
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange};
 
 impl Mapping<'_, '_> {
-    /// Handles entry `i` in the second pass, if it is about a pointer. Returns the next entry.
+    /// Attaches, detaches or translates the pointer of entry `i` in the second pass. Returns the next entry.
     pub(super) fn pointer_entry(&mut self, i: usize, kind: Kind) -> Result<usize, Stop> {
         let (host, bias) = (self.entries.hosts[i], self.entries.sizes[i]);
         match kind {
@@ -112,7 +112,7 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// Handles `host_data use_device`: passes device addresses to the caller. All are found before any is written.
+    /// Implements `host_data use_device`: passes device addresses to the caller. All are found before any is written.
     pub(super) fn use_device(&mut self) -> Result<(), Stop> {
         if self.mode != Mode::Region {
             return Ok(());
@@ -140,7 +140,8 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Handles members of one object, which keep their distances from each other.
+    /// Maps the members of one object, so that they have the same distances from each other on the device. `i` is the object's entry. Returns the
+    /// entry after its members.
     pub(super) fn structure(&mut self, i: usize) -> Result<usize, Stop> {
         let after = i.saturating_add(1).saturating_add(self.entries.sizes[i]);
         if after > self.entries.hosts.len() {

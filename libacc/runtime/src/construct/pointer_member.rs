@@ -43,7 +43,7 @@ impl Mapping<'_, '_> {
         let end = range.start.saturating_add(range.len);
         let gives_way = |entry: &Entry| {
             let inside = range.start <= entry.start && entry.end <= end;
-            inside && entry.pointer_member && entry.structured == 0 && entry.lifetime == Lifetime::Counted
+            inside && entry.pointer_member && entry.references.structured == 0 && entry.lifetime == Lifetime::Counted
         };
         if !members.iter().all(|id| gives_way(&self.state.table[*id])) {
             return Ok(());
@@ -70,10 +70,10 @@ impl Mapping<'_, '_> {
         let object = table[id].range();
         let inside = |member: &&Entry| object.start <= member.start && member.end <= object.start + object.len;
         for member in self.region.members.replaced.iter().filter(inside) {
-            table.members.add(member.range(), member.dynamic);
+            table.members.add(member.range(), member.references.dynamic);
             let entry = &mut table[id];
             let device = entry.device().unwrap_or_default();
-            entry.dynamic = entry.dynamic.saturating_add(member.dynamic);
+            entry.references.dynamic = entry.references.dynamic.saturating_add(member.references.dynamic);
             for held in &member.attachments {
                 let attached = Attachment { offset: member.start - object.start + held.offset, ..*held };
                 // In order, as the members are.
@@ -127,7 +127,7 @@ impl ConstructExit<'_> {
             self.give_up(id, out, false, false);
         }
         if let Some((range, spaced)) = out.filter(|_| finalize && references > 0)
-            && self.state.table.get(id).is_some_and(|entry| entry.structured == 0)
+            && self.state.table.get(id).is_some_and(|entry| entry.references.structured == 0)
         {
             // The member ends though its structure stays.
             self.copy_out_elements(id, range, spaced);
@@ -139,8 +139,8 @@ impl ConstructExit<'_> {
         for member in members {
             if let Found::Whole(id) = self.state.table.find(member.start, member.len()) {
                 let entry = &mut self.state.table[id];
-                entry.dynamic = entry.dynamic.saturating_sub(member.dynamic);
-                self.state.table.members.take(member.range(), member.dynamic);
+                entry.references.dynamic = entry.references.dynamic.saturating_sub(member.references.dynamic);
+                self.state.table.members.take(member.range(), member.references.dynamic);
             }
         }
     }

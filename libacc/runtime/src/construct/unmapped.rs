@@ -45,7 +45,8 @@ impl Mapping<'_, '_> {
         }
     }
 
-    /// Handles entry `i`, which names the variable of such a pointer as a whole. Returns false if the variable is present: that has to be handled, too.
+    /// Maps entry `i`, which names the whole variable of a pointer to absent memory. Returns `false` if the variable is present, so that the caller
+    /// must map it.
     pub(super) fn follow(&mut self, i: usize, variable: HostRange, pointer: usize) -> Result<bool, Stop> {
         let present = self.find(variable)?;
         let form = present.map_or(Form::Scalar(variable), |id| Form::Present(id, variable.start));

@@ -28,7 +28,7 @@ pub(crate) struct Direction {
 }
 
 impl Runtime {
-    /// Handles `update` (2.14.4).
+    /// Implements `update` (2.14.4).
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::parallel`].

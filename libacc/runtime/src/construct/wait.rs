@@ -6,7 +6,7 @@ use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, QueueId, Result};
 
 impl Runtime {
-    /// Handles `wait` (2.16.3). No `waits` means all queues. With an `async` clause the host does not
+    /// Implements `wait` (2.16.3). No `waits` means all queues. With an `async` clause the host does not
     /// block: that queue waits.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ impl Mapping<'_, '_> {
         self.mode == Mode::Launch && self.queue != QueueId::SYNC && len <= WRITE_BACK_BYTES_MAX
     }
 
-    /// Handles entry `i` as one.
+    /// Maps entry `i` as a write-back.
     pub(super) fn write_back(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
         self.before_reading(range)?;
         let changes = self.device.changes();

@@ -60,7 +60,7 @@ impl FreeBlocks {
         self.by_len.iter().rev().filter_map(|(_, start)| Some((*start, self.get(*start)?)))
     }
 
-    /// Adds a block as it is.
+    /// Adds a block without joining it with its neighbours.
     pub(super) fn put(&mut self, start: u64, free: Free) {
         self.bytes += free.len;
         self.by_len.insert((free.len, start));
@@ -100,7 +100,7 @@ impl FreeBlocks {
         start
     }
 
-    /// Joins all neighbours, except across an address for which `is_border` holds. A joined block waits for the moments of all its parts.
+    /// Joins all neighbours, except across an address for which `is_border` holds. A joined block is free from the latest moment of its parts.
     pub(super) fn join_all(&mut self, is_border: impl Fn(u64) -> bool) {
         let mut joined: Option<(u64, Free)> = None;
         for (start, free) in std::mem::take(self).by_start {

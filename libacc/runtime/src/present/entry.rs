@@ -71,6 +71,15 @@ impl Attachment {
     pub(crate) const BYTES: usize = 8;
 }
 
+/// The two reference counters of an entry (OpenACC 3.3, 2.6.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct References {
+    /// Number of regions that hold the entry.
+    pub(crate) structured: u32,
+    /// Number of `enter data` and API calls that hold the entry.
+    pub(crate) dynamic: u32,
+}
+
 /// An entry of the present table.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -84,17 +93,15 @@ pub(crate) struct Entry {
     pub(crate) backing: Backing,
     /// The action that ends the entry.
     pub(crate) lifetime: Lifetime,
-    /// Number of regions that hold it.
-    pub(crate) structured: u32,
-    /// Number of `enter data` and API calls that hold it.
-    pub(crate) dynamic: u32,
+    /// Its reference counters.
+    pub(crate) references: References,
     /// Its attached pointers, in order of their offsets.
     pub(crate) attachments: Vec<Attachment>,
     /// Whether it is a pointer variable that is only present for its target (`construct/pointer_member.rs`).
     pub(crate) pointer_member: bool,
     /// Queues that have used it.
     pub(crate) used_by: QueueSet,
-    /// Bytes that updates and the like have copied, as far as page-locking would have helped.
+    /// Bytes that updates and other repeated copies have moved, as far as page-locking would have helped.
     pub(crate) moved: u64,
     /// Whether the device was asked to lock its pages.
     pub(crate) locked: bool,
@@ -111,8 +118,7 @@ impl Entry {
             place,
             backing,
             lifetime,
-            structured: 0,
-            dynamic: 0,
+            references: References::default(),
             attachments: Vec::new(),
             moved: 0,
             locked: false,
@@ -150,8 +156,8 @@ impl Entry {
     pub(crate) fn hold(&mut self, counter: Counter) {
         match (self.lifetime, counter) {
             (Lifetime::Global | Lifetime::Constant, _) => {}
-            (_, Counter::Structured) => self.structured = self.structured.saturating_add(1),
-            (_, Counter::Dynamic) => self.dynamic = self.dynamic.saturating_add(1),
+            (_, Counter::Structured) => self.references.structured = self.references.structured.saturating_add(1),
+            (_, Counter::Dynamic) => self.references.dynamic = self.references.dynamic.saturating_add(1),
         }
     }
 
@@ -173,14 +179,14 @@ impl Entry {
         }
         let dynamic_min = u32::from(self.lifetime == Lifetime::Mapped);
         let (count, least) = match counter {
-            Counter::Structured => (&mut self.structured, 0),
-            Counter::Dynamic => (&mut self.dynamic, dynamic_min),
+            Counter::Structured => (&mut self.references.structured, 0),
+            Counter::Dynamic => (&mut self.references.dynamic, dynamic_min),
         };
         if *count <= least {
             return false;
         }
         *count = if finalize { least } else { *count - 1 };
-        self.structured == 0 && self.dynamic == 0
+        self.references == References::default()
     }
 
     /// Counts a copy of `bytes` bytes from or to the program's memory. Returns true once in the entry's life: when locking its pages is

@@ -6,7 +6,7 @@ mod index;
 mod members;
 mod table;
 
-pub(crate) use entry::{Attachment, Backing, Counter, DataLocation, Entry, EntryId, Lifetime};
+pub(crate) use entry::{Attachment, Backing, Counter, DataLocation, Entry, EntryId, Lifetime, References};
 pub(crate) use table::{Found, Table};
 
 #[cfg(test)]

@@ -229,9 +229,9 @@ impl Table {
             assert!(entry.start >= end_before && entry.start < entry.end);
             end_before = entry.end;
             match entry.lifetime {
-                Lifetime::Counted => assert!(entry.structured + entry.dynamic > 0, "unheld: {entry:?}"),
-                Lifetime::Mapped => assert!(entry.dynamic > 0),
-                Lifetime::Global | Lifetime::Constant => assert_eq!((entry.structured, entry.dynamic), (0, 0)),
+                Lifetime::Counted => assert_ne!(entry.references, super::References::default(), "unheld: {entry:?}"),
+                Lifetime::Mapped => assert!(entry.references.dynamic > 0),
+                Lifetime::Global | Lifetime::Constant => assert_eq!(entry.references, super::References::default()),
             }
             assert!(entry.attachments.is_sorted_by_key(|a| a.offset));
             assert!(entry.attachments.iter().all(|a| a.offset + super::Attachment::BYTES <= entry.len()));

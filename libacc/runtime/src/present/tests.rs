@@ -109,7 +109,7 @@ fn counters_neither_underflow_nor_end_what_others_hold() {
     entry.hold(Counter::Dynamic);
     entry.hold(Counter::Dynamic);
     assert!(!entry.release(Counter::Dynamic, true), "the region still holds it");
-    assert_eq!((entry.structured, entry.dynamic), (1, 0));
+    assert_eq!((entry.references.structured, entry.references.dynamic), (1, 0));
     assert!(entry.release(Counter::Structured, false));
     assert!(!entry.release(Counter::Structured, false), "ended once");
 }
@@ -118,11 +118,11 @@ fn counters_neither_underflow_nor_end_what_others_hold() {
 fn mapped_data_keeps_its_last_dynamic_reference() {
     let range = HostRange { start: 0, len: 8 };
     let mut entry = Entry::new(range, DataLocation::At(DevicePtr(64)), Backing::Foreign, Lifetime::Mapped);
-    entry.dynamic = 1;
+    entry.references.dynamic = 1;
     entry.hold(Counter::Dynamic);
     assert!(!entry.release(Counter::Dynamic, true));
     assert!(!entry.release(Counter::Dynamic, false));
-    assert_eq!(entry.dynamic, 1);
+    assert_eq!(entry.references.dynamic, 1);
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl Runtime {
         }
         let place = DataLocation::At(to);
         let mut entry = Entry::new(range, place, Backing::Foreign, Lifetime::Mapped);
-        entry.dynamic = 1;
+        entry.references.dynamic = 1;
         state.table.insert(entry);
         drop(state);
         on.notify(ProfilingEvent::Create, |notice| {
@@ -123,10 +123,10 @@ impl Runtime {
                 on.place(Error::new(ErrorCode::InvalidArgument, cause).remedy("pass the address that was mapped"))
             );
         };
-        if state.table[id].structured > 0 {
+        if state.table[id].references.structured > 0 {
             let cause = format!(
                 "the data at {host:#x} is still held by {}",
-                Count(state.table[id].structured as usize, "data region")
+                Count(state.table[id].references.structured as usize, "data region")
             );
             return Err(on.place(Error::new(ErrorCode::Present, cause).remedy("unmap it after the end of the regions")));
         }

@@ -163,7 +163,7 @@ impl World {
     pub(super) fn counters(&self, host: usize) -> (u32, u32) {
         let state = self.runtime.devices[0].lock();
         let entry = &state.table[state.table.find_byte(host).expect("present")];
-        (entry.structured, entry.dynamic)
+        (entry.references.structured, entry.references.dynamic)
     }
 
     /// Panics if something is still present or allocated.
