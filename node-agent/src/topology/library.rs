@@ -70,3 +70,51 @@ forward! {
     fn hwloc_get_obj_by_depth(topology: *mut c_void, depth: c_int, index: c_uint) -> *mut c_void, or null_mut();
     fn hwloc_bitmap_next(bitmap: *const c_void, previous: c_int) -> c_int, or -1;
 }
+
+/// Defines functions that the hwloc crate names, too, in its parts that this crate does not use.
+macro_rules! uncalled {
+    ($($name:ident)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            extern "C" fn $name() {
+                std::process::abort()
+            }
+        )*
+    };
+}
+
+uncalled! {
+    hwloc_bitmap_alloc
+    hwloc_bitmap_alloc_full
+    hwloc_bitmap_clr
+    hwloc_bitmap_clr_range
+    hwloc_bitmap_dup
+    hwloc_bitmap_first
+    hwloc_bitmap_free
+    hwloc_bitmap_isequal
+    hwloc_bitmap_isfull
+    hwloc_bitmap_isset
+    hwloc_bitmap_iszero
+    hwloc_bitmap_last
+    hwloc_bitmap_list_asprintf
+    hwloc_bitmap_not
+    hwloc_bitmap_set
+    hwloc_bitmap_set_range
+    hwloc_bitmap_singlify
+    hwloc_bitmap_weight
+    hwloc_bitmap_zero
+    hwloc_compare_types
+    hwloc_get_cpubind
+    hwloc_get_depth_type
+    hwloc_get_last_cpu_location
+    hwloc_get_proc_cpubind
+    hwloc_get_proc_last_cpu_location
+    hwloc_get_thread_cpubind
+    hwloc_obj_attr_snprintf
+    hwloc_obj_type_snprintf
+    hwloc_set_cpubind
+    hwloc_set_proc_cpubind
+    hwloc_set_thread_cpubind
+    hwloc_topology_get_flags
+    hwloc_topology_set_flags
+}
