@@ -37,7 +37,9 @@ impl DeviceSeen {
         let DeviceLoad { busy_percent, memory_used } = self.load;
         let (busy, memory) = (busy_percent.unwrap_or_default(), memory_used.unwrap_or_default());
         self.used_by_others = self.uses.is_empty() && (busy > 0 || memory >= OTHERS_MEMORY_MIN);
-        self.percent = busy_percent.or(self.percent);
+        // A driver that reports memory but no utilization, as in MIG mode, does not say that no other program computes.
+        let only_others = memory_used.is_some() && self.uses.is_empty();
+        self.percent = busy_percent.or(self.percent.filter(|_| !only_others));
         self.held = self.held.max(memory);
     }
 }
