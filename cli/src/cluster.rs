@@ -1,8 +1,7 @@
 //! The cluster as commands print it: a coordinator's view, or this machine alone.
 
 use crate::failure::{Failure, Result};
-use crate::machine;
-use accord_device::cpu;
+use accord_device::{cpu, machine};
 use accord_fabric::route::{Endpoint, LaneTerms, TransportChoice};
 use accord_fabric::transport;
 use accord_proto::convert::node_labels;

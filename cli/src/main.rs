@@ -13,7 +13,6 @@ mod generated_args;
 mod internal_args;
 mod job_args;
 mod launch;
-mod machine;
 mod moment;
 mod output;
 mod page_args;

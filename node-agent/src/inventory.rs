@@ -113,7 +113,7 @@ mod tests {
     fn machine(numa: Vec<Vec<u32>>) -> Topology {
         let numa = (0..).zip(numa).map(|(index, cpus)| NumaNode { index, cpus, memory: 1 << 30 });
         let hardware = Hardware { cores: 4, processors: 4, numa: numa.collect(), devices: Vec::new() };
-        Topology { hardware, caches: Vec::new() }
+        Topology { hardware }
     }
 
     #[test]

@@ -399,6 +399,21 @@ fn a_machine_with_two_sockets_a_gpu_and_adapters_is_described() {
 }
 
 #[test]
+fn without_hwloc_the_kernel_describes_the_machine() {
+    let cluster = Cluster::new();
+    let mut command = cluster.command("h1");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("libhwloc.so.15"), "not a library").unwrap();
+    command.env("LD_LIBRARY_PATH", folder.path());
+    let _agent = Agent::start(command);
+    let view = cluster.until(|view| view.nodes.len() == 1);
+    let hardware = view.nodes[0].hardware.clone().unwrap();
+    assert!(hardware.cores >= 1 && hardware.processors >= hardware.cores, "{hardware:?}");
+    assert!(hardware.numa.iter().any(|node| !node.cpus.is_empty() && node.memory > 0), "{hardware:?}");
+    assert!(hardware.devices.is_empty(), "only hwloc knows these: {hardware:?}");
+}
+
+#[test]
 fn an_executor_is_no_program_for_people() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_accord-node-agent"));
     let output = command.arg("executor").stdin(Stdio::null()).output().unwrap();

@@ -65,24 +65,40 @@ fn devices(info: &Value) -> Vec<&Value> {
 #[test]
 fn top_shows_the_load_of_gpus_by_programs_outside_of_accord() {
     let setup = Setup::new();
-    let load = |cluster: ClusterBuilder| {
-        let cluster = cluster.start().unwrap();
-        let begun = Instant::now();
-        loop {
-            let top = Job::new(tool(Tool::Accord).unwrap()).args(["top", "--json"]);
-            let top = top.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of("program"));
-            let tables: Value = serde_json::from_str(&top.run().unwrap().success().unwrap().stdout).unwrap();
-            let device = tables["devices"][0].clone();
-            if device["busy_percent"] == 37 || begun.elapsed() > Duration::from_secs(30) {
-                return device;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    };
     let cluster = setup.cluster(&[1]).env("FAKE_CUDA_LOAD", "37");
-    let device = load(cluster.env("FAKE_CUDA_LOAD_MEMORY", (700 << 20).to_string()));
-    assert_eq!((&device["busy_percent"], &device["memory_used"]), (&37.into(), &(700 << 20).into()), "{device:#}");
+    let device = loaded(cluster.env("FAKE_CUDA_LOAD_MEMORY", LOAD_MEMORY.to_string()));
+    assert_eq!(device["busy_percent"], 37, "{device:#}");
     assert_eq!((&device["used_by_others"], &device["condition"]), (&true.into(), &"free".into()), "{device:#}");
+}
+
+/// The management library reports no utilization of such a GPU, which is not the same as 0.
+#[test]
+fn the_use_of_a_gpu_in_mig_mode_is_unknown() {
+    let setup = Setup::new();
+    let cluster = setup.cluster(&[1]).env("FAKE_CUDA_LOAD", "37").env("FAKE_CUDA_MIG", "1");
+    let device = loaded(cluster.env("FAKE_CUDA_LOAD_MEMORY", LOAD_MEMORY.to_string()));
+    assert_eq!(device["busy_percent"], Value::Null, "{device:#}");
+    assert_eq!(device["condition"], "free", "{device:#}");
+}
+
+/// Bytes that programs outside of Accord use.
+const LOAD_MEMORY: u64 = 700 << 20;
+
+/// Starts a cluster and returns its device as soon as the load of the device's memory is known.
+fn loaded(cluster: ClusterBuilder) -> Value {
+    let cluster = cluster.start().unwrap();
+    let begun = Instant::now();
+    loop {
+        let top = Job::new(tool(Tool::Accord).unwrap()).args(["top", "--json"]);
+        let top = top.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of("program"));
+        let tables: Value = serde_json::from_str(&top.run().unwrap().success().unwrap().stdout).unwrap();
+        let device = tables["devices"][0].clone();
+        if device["memory_used"] == LOAD_MEMORY {
+            return device;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{device:#}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]

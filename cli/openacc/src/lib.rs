@@ -17,6 +17,12 @@ type ByHostAddress = unsafe extern "C" fn(*mut c_void, usize);
 type Create = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 type Between = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, c_int, c_int);
 
+/// Whether the system finds a library by this name, and loads it.
+pub fn loads(library: &str) -> bool {
+    // SAFETY: its constructors run as in each program that is linked with it. It stays loaded no longer than this call.
+    unsafe { Library::new(library) }.is_ok()
+}
+
 /// The functions of this process's libacc.so.
 #[derive(Debug)]
 pub struct OpenAcc {

@@ -17,6 +17,7 @@ pub mod file_limit;
 mod host_memory;
 pub mod in_flight;
 pub mod ipc;
+pub mod machine;
 pub mod mapped_file;
 mod memory_account;
 pub mod memory_handle;

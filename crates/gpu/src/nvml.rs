@@ -8,6 +8,10 @@ use std::ptr::{null_mut, without_provenance_mut};
 const LIBRARY: &CStr = c"libnvidia-ml.so.1";
 /// `nvmlMemory_v2_t`'s version word: its size, and 2 in the upper byte.
 const MEMORY_VERSION: c_uint = size_of::<Memory>() as c_uint | 2 << 24;
+/// `NVML_VALUE_NOT_AVAILABLE`, which a successful call may report.
+const UNAVAILABLE: c_ulonglong = c_ulonglong::MAX;
+/// Highest utilization; a greater number is none.
+const PERCENT_MAX: c_uint = 100;
 
 /// `nvmlUtilization_t`: percent of the last sample period, of 1/6 s to 1 s, in which a kernel ran, or memory was read or written.
 #[repr(C)]
@@ -89,18 +93,19 @@ impl Nvml {
         (code == 0).then_some(ManagedGpu(handle.addr()))
     }
 
-    /// Returns the present load of a GPU. What the library does not tell is unknown, such as the utilization of a GPU in
-    /// MIG mode.
+    /// Returns the present load of a GPU. What the library does not report is unknown, such as the utilization of a GPU
+    /// in MIG mode.
     pub fn load_of(&self, gpu: ManagedGpu) -> DeviceLoad {
         let handle: Handle = without_provenance_mut(gpu.0);
         let mut rates = Utilization::default();
         // SAFETY: the handle is the library's, which writes one structure of this layout.
-        let told = unsafe { (self.utilization_rates)(handle, &raw mut rates) } == 0;
-        let busy_percent = told.then_some(rates.gpu.min(100));
+        let reported = unsafe { (self.utilization_rates)(handle, &raw mut rates) } == 0;
+        let busy_percent = (reported && rates.gpu <= PERCENT_MAX).then_some(rates.gpu);
         let memory_used = self.memory_info.and_then(|call| {
             let mut memory = Memory { version: MEMORY_VERSION, ..Memory::default() };
             // SAFETY: as above; the version tells the library the layout.
-            (unsafe { call(handle, &raw mut memory) } == 0).then_some(memory.used)
+            let reported = unsafe { call(handle, &raw mut memory) } == 0;
+            (reported && memory.used != UNAVAILABLE).then_some(memory.used)
         });
         DeviceLoad { busy_percent, memory_used }
     }

@@ -1,6 +1,10 @@
 //! The calls of libhwloc (2.0 and later) that find NUMA nodes, PCI devices and their names in the operating system.
-//! This is the crate's only file with `unsafe` code.
+//! Only this file and [`super::library`] have `unsafe` code.
 
+use super::library::{
+    hwloc_bitmap_next, hwloc_get_nbobjs_by_depth, hwloc_get_obj_by_depth, hwloc_topology_destroy, hwloc_topology_init,
+    hwloc_topology_load, hwloc_topology_set_io_types_filter,
+};
 use accord_types::{Hardware, NearDevice, NearKind, NumaNode};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ushort, c_void};
 use std::ptr::{self, NonNull};
@@ -63,7 +67,7 @@ impl Tree {
         let count = c_uint::try_from(count).unwrap_or(0);
         (0..count).filter_map(move |index| {
             // SAFETY: as above. Objects live, unchanged, as long as their topology.
-            unsafe { hwloc_get_obj_by_depth(self.0.as_ptr(), depth, index).as_ref() }
+            unsafe { hwloc_get_obj_by_depth(self.0.as_ptr(), depth, index).cast::<Object>().as_ref() }
         })
     }
 
@@ -190,15 +194,4 @@ fn members(bitmap: *const c_void) -> Vec<u32> {
         .take(MEMBERS_MAX)
         .filter_map(|member| u32::try_from(member).ok())
         .collect()
-}
-
-// The hwloc crate links the library.
-unsafe extern "C" {
-    fn hwloc_topology_init(topology: *mut *mut c_void) -> c_int;
-    fn hwloc_topology_set_io_types_filter(topology: *mut c_void, filter: c_int) -> c_int;
-    fn hwloc_topology_load(topology: *mut c_void) -> c_int;
-    fn hwloc_topology_destroy(topology: *mut c_void);
-    fn hwloc_get_nbobjs_by_depth(topology: *mut c_void, depth: c_int) -> c_int;
-    fn hwloc_get_obj_by_depth(topology: *mut c_void, depth: c_int, index: c_uint) -> *const Object;
-    fn hwloc_bitmap_next(bitmap: *const c_void, previous: c_int) -> c_int;
 }

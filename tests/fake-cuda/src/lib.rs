@@ -11,6 +11,7 @@
 //! A context reduces the reported free memory by `FAKE_CUDA_CONTEXT` bytes (default 0).
 //! `FAKE_CUDA_FAULTS` is a folder: while it contains a file `gpu-SEED`, the GPUs of that seed have the fault with the number in it.
 //! `FAKE_CUDA_LOAD` (percent) and `FAKE_CUDA_LOAD_MEMORY` (bytes) are what the management library tells of all devices.
+//! With `FAKE_CUDA_MIG=1` devices are in MIG mode: the management library does not report their utilization.
 //! Each of these names may have the prefix `NVIDIA_`.
 
 mod calls;

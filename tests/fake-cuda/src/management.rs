@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::without_provenance_mut;
 
 const INVALID_ARGUMENT: c_int = 2;
+const NOT_SUPPORTED: c_int = 3;
 const NOT_FOUND: c_int = 6;
 
 #[repr(C)]
@@ -46,6 +47,9 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, handle: 
 /// `rates` is a place for the structure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(_device: *mut c_void, rates: *mut Utilization) -> c_int {
+    if setting("FAKE_CUDA_MIG", 0) != 0 {
+        return NOT_SUPPORTED;
+    }
     // SAFETY: the caller's promise.
     unsafe { *rates = Utilization { gpu: setting("FAKE_CUDA_LOAD", 0) as c_uint, memory: 1 } };
     0

@@ -59,7 +59,7 @@ const UNSAFE: &[&str] = &[
     "crates/fabric/src/transport/mpi/exposed_memory.rs",
     "mpi/src/",
     "cli/openacc/src/",
-    "node-agent/src/topology/ffi.rs",
+    "node-agent/src/topology/",
     "tests/fake-cuda/src/",
     "tests/tests/counting/",
     "fuzz/src/allocations.rs",

@@ -14,19 +14,29 @@ const PCI: &str = "/sys/bus/pci/devices";
 /// Vendors and classes of GPUs, as the kernel writes them.
 const NVIDIA: &str = "0x10de";
 const GPU_CLASSES: [&str; 2] = ["0x0300", "0x0302"];
+/// What agents load to find adapters.
+const HWLOC: &str = "libhwloc.so.15";
 /// Highest share of stolen time in the cores' time, in percent. With 10 to 24 % stolen, one short copy in ten took 0.3
 /// to 3 ms instead of 0.07 (docs/performance.md). On a quiet machine it was at most 0.7 in any series of copies.
 const STOLEN_MAX: f64 = 2.0;
 
 /// Returns all findings.
 pub(super) fn items() -> Vec<Item> {
-    let mut items = vec![huge_pages(&text(Path::new(PAGES)))];
+    let mut items = vec![hwloc(accord_openacc::loads(HWLOC)), huge_pages(&text(Path::new(PAGES)))];
     items.push(core_clocks(Path::new(CORES)));
     items.push(stolen_time(&text(Path::new(TIMES))));
     items.extend(interfaces().iter().map(|(name, speed, duplex)| line_rate(name, speed, duplex)));
     items.extend(ports().into_iter().map(|(name, rate)| Item::ok(format!("network adapter {name}"), rate)));
     items.extend(folders(PCI).iter().filter_map(|folder| gpu(folder)));
     items
+}
+
+fn hwloc(is_there: bool) -> Item {
+    if is_there {
+        return Item::ok(HWLOC, "there");
+    }
+    let is = "not installed: an agent of this machine does not know its adapters, nor where they are attached";
+    Item::absent(HWLOC, is, "install libhwloc15 (Debian, Ubuntu) or hwloc-libs")
 }
 
 fn text(path: &Path) -> String {
@@ -197,6 +207,12 @@ fn pci_link(address: &str, [speed, width, most_speed, most_width]: &[String; 4])
 mod tests {
     use super::super::item::Verdict;
     use super::*;
+
+    #[test]
+    fn a_machine_without_hwloc_is_found() {
+        assert_eq!(hwloc(true).verdict, Verdict::Ok);
+        assert!(matches!(hwloc(false).verdict, Verdict::Absent(_)));
+    }
 
     #[test]
     fn huge_pages_that_are_switched_off_are_found() {

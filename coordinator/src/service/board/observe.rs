@@ -40,7 +40,9 @@ impl DeviceSeen {
         let DeviceLoad { busy_percent, memory_used } = activity.load;
         let (busy, memory) = (busy_percent.unwrap_or_default(), memory_used.unwrap_or_default());
         activity.by_others = self.uses.is_empty() && (busy > 0 || memory >= OTHERS_MEMORY_MIN);
-        activity.percent = busy_percent.or(activity.percent);
+        // A driver that reports memory but no utilization, as in MIG mode, does not say that no other program computes.
+        let only_others = memory_used.is_some() && self.uses.is_empty();
+        activity.percent = busy_percent.or(activity.percent.filter(|_| !only_others));
         activity.held = activity.held.max(memory);
     }
 }

@@ -7,6 +7,7 @@ use accord_cluster::Input;
 use accord_coordinator::service::AnonymousAccess;
 use accord_scheduler::Input as Scheduled;
 use accord_types::{DeviceId, NodeId};
+use std::time::Duration;
 
 const NODES: usize = 10_000;
 const ROWS: &str = "document.querySelectorAll('#body tr').length";
@@ -119,4 +120,50 @@ fn a_browser_shows_the_cluster_to_hands_without_a_mouse() {
     drop(site);
     browser.until("document.getElementById('status').textContent.startsWith('No connection')");
     browser.picture("no-connection");
+}
+
+/// The first time at which the page has rows, in milliseconds since it was asked for.
+const FIRST_ROWS: &str = "new MutationObserver(() => {
+    if (document.querySelectorAll('#body tr').length === 50) window.firstRows ??= performance.now();
+}).observe(document, { childList: true, subtree: true });";
+/// Milliseconds from a click until the rows that it asks for are there.
+const NEXT_ROWS: &str = "const range = document.getElementById('range'), begun = performance.now();
+new MutationObserver((_, own) => {
+    own.disconnect();
+    done(performance.now() - begun);
+}).observe(range, { childList: true, characterData: true, subtree: true });
+document.getElementById('next').click();";
+/// Rows are used for so long.
+const BETWEEN_VIEWS: Duration = Duration::from_millis(1_100);
+
+/// Prints what a user waits for, for benches/results.
+#[test]
+#[ignore = "long"]
+fn windows_of_10_000_nodes_come_one_after_the_other() {
+    let Some(browser) = Browser::start() else { return };
+    let site = Site::start(AnonymousAccess::Nothing);
+    site.nodes(NODES);
+    browser.resize(1280, 900, "light");
+    browser.open(&site.address_for(admin()));
+    browser.begin_with(FIRST_ROWS);
+    let (mut first, mut next) = (Vec::new(), Vec::new());
+    for from in (0..20).map(|window| 50 * window) {
+        std::thread::sleep(BETWEEN_VIEWS);
+        browser.value(&format!("location.hash = '#table=devices&from={from}'"));
+        browser.open_again();
+        browser.until(&format!("window.firstRows > 0 && {ROWS} === 50"));
+        first.push(browser.value("window.firstRows").as_f64().unwrap());
+        std::thread::sleep(BETWEEN_VIEWS);
+        next.push(browser.later(NEXT_ROWS).as_f64().unwrap());
+        let range = format!("{} to {} of 20000", from + 51, from + 100);
+        browser.until(&format!("document.getElementById('range').textContent.replaceAll(',', '') === '{range}'"));
+    }
+    for (what, mut times) in [("first view", first), ("next rows", next)] {
+        times.sort_by(f64::total_cmp);
+        println!(
+            "{what}: median {:.1} ms, longest {:.1} ms: {times:.1?}",
+            times[times.len() / 2],
+            times[times.len() - 1]
+        );
+    }
 }

@@ -64,6 +64,21 @@ impl Browser {
         self.ask("POST", "/execute/sync", &json!({ "script": script, "args": [] }))
     }
 
+    /// What a script hands to `done`, which it may call later.
+    pub(super) fn later(&self, script: &str) -> Value {
+        let script = format!("const done = arguments[0]; {script}");
+        self.ask("POST", "/execute/async", &json!({ "script": script, "args": [] }))
+    }
+
+    /// Has a script run at the begin of each page.
+    pub(super) fn begin_with(&self, script: &str) {
+        self.command("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": script }));
+    }
+
+    pub(super) fn open_again(&self) {
+        self.ask("POST", "/refresh", &json!({}));
+    }
+
     pub(super) fn text(&self, expression: &str) -> String {
         self.value(expression).as_str().unwrap_or_else(|| panic!("{expression} is no text")).to_owned()
     }

@@ -23,8 +23,8 @@ class Accord(Package):
     depends_on("rust@1.88:", type="build")
     depends_on("gmake", type="build")
     depends_on("mold", type="build")
-    depends_on("pkgconfig", type="build")
-    depends_on("hwloc@2:")
+    # Loaded by agents at run time.
+    depends_on("hwloc@2:2", type="run")
     depends_on("mpi", when="+mpi")
     depends_on("llvm@14: +clang", type="build", when="+mpi")
 
@@ -45,6 +45,7 @@ class Accord(Package):
         env.set("ACCORD_HOME", self.prefix)
         env.prepend_path("LIBRARY_PATH", self.prefix.lib)
         env.prepend_path("LD_LIBRARY_PATH", self.prefix.lib)
+        env.prepend_path("LD_LIBRARY_PATH", self.spec["hwloc"].prefix.lib)
 
     @run_after("install")
     @on_package_attributes(run_tests=True)

@@ -1,4 +1,4 @@
-//! This machine's hardware as /sys shows it, where there is no agent.
+//! This machine's hardware as /sys shows it, where there is no agent or no hwloc.
 
 use accord_types::{Hardware, NumaNode};
 use std::collections::BTreeSet;
@@ -7,8 +7,8 @@ use std::path::Path;
 const NODES: &str = "/sys/devices/system/node";
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Returns cores, processors and NUMA nodes. Devices near them are known only to agents, which use hwloc.
-pub(crate) fn hardware() -> Hardware {
+/// Returns cores, processors and NUMA nodes. Only hwloc knows the I/O devices near them.
+pub fn hardware() -> Hardware {
     let mut numa: Vec<NumaNode> = numbered(NODES, "node")
         .into_iter()
         .map(|index| {
@@ -26,11 +26,13 @@ pub(crate) fn hardware() -> Hardware {
         })
         .collect();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Hardware { cores: count(cores.len()), processors: count(processors.len()), numa, devices: Vec::new() }
+    // Some virtual machines do not report which processors share a core.
+    let cores = if cores.is_empty() { processors.len() } else { cores.len() };
+    Hardware { cores: count(cores), processors: count(processors.len()), numa, devices: Vec::new() }
 }
 
 /// Returns the NUMA node that contains all of `cpus`.
-pub(crate) fn numa_of(hardware: &Hardware, cpus: &[u32]) -> Option<u32> {
+pub fn numa_of(hardware: &Hardware, cpus: &[u32]) -> Option<u32> {
     let has_all = |node: &&NumaNode| !cpus.is_empty() && cpus.iter().all(|cpu| node.cpus.contains(cpu));
     hardware.numa.iter().find(has_all).map(|node| node.index)
 }
