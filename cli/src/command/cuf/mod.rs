@@ -23,8 +23,8 @@ use std::process::Command;
 const MODULE: &str = "cudafor.cuf";
 /// The runtime, next to libacc.
 const RUNTIME: &str = "libaccord_cuf.a";
-/// Loads the runtime's routines of MPI, which are in one object with this one.
-const LOAD_MPI_ROUTINES: &str = "-Wl,-u,mpi_isend_";
+/// Loads the runtime's routines of MPI, each of which is in one object with one of these.
+const LOAD_MPI_ROUTINES: &str = "-Wl,-u,mpi_isend_,-u,mpi_neighbor_allgather_";
 
 /// Returns the folder of the system's LLVM, which has flang.
 ///
