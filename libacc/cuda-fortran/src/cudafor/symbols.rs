@@ -3,8 +3,8 @@
 use super::copies::{enqueue, stream_or_default};
 use crate::descriptor::Descriptor;
 use crate::errors::{INVALID_RESOURCE_HANDLE, INVALID_SYMBOL, INVALID_VALUE, SUCCESS, keep};
-use crate::memory_argument::MemoryArgument;
 use crate::memory::{self, Owner};
+use crate::memory_argument::MemoryArgument;
 use crate::{modules, streams};
 
 /// Bytes of a symbol's name, padded with blanks.
