@@ -384,6 +384,13 @@ mod tests {
     }
 
     #[test]
+    fn an_mpirun_of_the_program_has_folders_of_its_run() {
+        let dir = Path::new("/tmp/accord-run-of-a-test");
+        let found = own_folders(dir);
+        assert_eq!(found, [("OMPI_MCA_orte_tmpdir_base".to_owned(), OsString::from(dir))]);
+    }
+
+    #[test]
     fn the_file_of_hosts_becomes_one_of_the_launchers_own() -> Result<()> {
         let folder = tempfile::tempdir().map_err(|error| Failure::system("a folder", error))?;
         let file = folder.path().join("user");

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 pub const MODULE: &str = "accord_reductions";
 pub const SOURCE: &str = "reductions.cuf";
 /// What to do where the module does not have the reduction.
-pub const REMEDY: &str = "sum, product, maxval, minval and dot_product take whole device arrays and sections with a range in the first dimension, without mask and dim: \
-     otherwise assign the array to a host array, and reduce that";
+pub const REMEDY: &str = "sum, product, maxval, minval and dot_product take device arrays without mask and dim: \
+                          otherwise assign the array to a host array, and reduce that";
 
 /// The end of flang's message, after the names of the array and the intrinsic.
 const MESSAGE: &str = "associated with host intrinsic";

@@ -118,12 +118,8 @@ struct Reader<'a, T> {
 impl<'a, T: Element> Reader<'a, T> {
     fn new(array: &'a Descriptor) -> Self {
         let count = array.elements();
-        if count > 0 && array.element != size_of::<T>() {
-            end(
-                SourceLine::now(),
-                "a reduction of a device array whose elements have another size than their type",
-                "pass an array of one of the intrinsic's own kinds",
-            );
+        if count > 0 && array.base == 0 {
+            end(SourceLine::now(), "a reduction of an array that is not allocated", "allocate it before");
         }
         let base = modules::device_address(array.base).unwrap_or(array.base);
         let run = if array.is_contiguous() { count } else { array.run() };

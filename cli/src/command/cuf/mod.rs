@@ -210,13 +210,11 @@ impl Run<'_> {
     fn with_reductions(&self, source: &Path, number: usize, errors: &str) -> Result<Option<Vec<OsString>>> {
         let name = source.to_string_lossy();
         let lines = reductions::lines(errors, &name);
-        if lines.is_empty() {
-            return Ok(None);
-        }
+        let Some(text) = std::fs::read_to_string(source).ok().filter(|_| !lines.is_empty()) else { return Ok(None) };
         let extension = source.extension().unwrap_or_default().to_string_lossy();
         let copy = self.file(number, &format!("reductions.{extension}"));
         let is_fixed = self.options.flang.iter().any(|option| option == "-ffixed-form");
-        write(&copy, &reductions::with_module(&read(source)?, &name, &lines, is_fixed))?;
+        write(&copy, &reductions::with_module(&text, &name, &lines, is_fixed))?;
         // Files that the source includes.
         let folder = source.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Ok(Some(vec!["-I".into(), folder.into(), copy.into()]))
