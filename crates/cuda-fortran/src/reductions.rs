@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// The module, and the source that has it.
 pub const MODULE: &str = "accord_reductions";
 pub const SOURCE: &str = "reductions.cuf";
-/// What to do where the module does not have the reduction.
+/// The remedy where the module does not have the reduction.
 pub const REMEDY: &str = "sum, product, maxval, minval and dot_product take device arrays without mask and dim: \
                           otherwise assign the array to a host array, and reduce that";
 
