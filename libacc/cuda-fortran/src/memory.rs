@@ -69,11 +69,12 @@ pub(crate) fn find(address: usize) -> Option<Range> {
     (address - range.start < range.bytes).then_some(*range)
 }
 
-/// Returns the device whose memory holds an address.
+/// Returns the device whose memory holds an address. The memory may be OpenACC's, as of an array in a `host_data` region.
 pub(crate) fn device_of(address: usize) -> Option<i32> {
-    match find(address)?.kind {
-        Kind::Device(device) => Some(device),
-        _ => None,
+    match find(address) {
+        Some(Range { kind: Kind::Device(device), .. }) => Some(device),
+        Some(_) => None,
+        None => acc::owner(address),
     }
 }
 
