@@ -78,6 +78,12 @@ BARS = [
        m("gpu_stream", "kernels", kernel), ">=", 0.98) for kernel in ("triad", "dot", "sweep")),
     *((f"{loop}: time of CUDA by hand / Accord's", "x", lambda m, loop=loop: between(m, "gpu_kernels", "by hand", loop, "array loops"),
        ">=", bar) for loop, bar in ARRAY_LOOPS),
+    *((f"CUDA Fortran: {what} / by hand", "x", lambda m, what=what: between(m, "gpu_cuda_fortran", "cuda fortran", what, "by hand"), "<=", bar)
+      for what, bar in (("enqueue, empty kernel", 1.3), ("launch and wait, empty kernel", 1.15), ("matrix product", 1.1))),
+    ("CUDA Fortran: triad, time by hand / of the kernel loop", "x", lambda m: between(m, "gpu_cuda_fortran", "by hand", "triad, double",
+     "cuda fortran"), ">=", 0.95),
+    *((f"CUDA Fortran: {what}, time of update / of the assignment", "x", lambda m, what=what: between(m, "gpu_cuda_fortran", "update", what,
+       "cuda fortran"), ">=", 0.97) for what in ("array to device", "array to host")),
     ("copy / compute of the picture", "x", lambda m: overlap(m, "copy / compute"), None, None),
     ("picture, 16 blocks, 2 queues: speedup", "x", lambda m: overlap(m, "speedup, 16 blocks, 2 queues"), ">=", 1.8),
     ("larger picture, 16 blocks, 2 queues: speedup", "x",

@@ -1,11 +1,14 @@
 //! Explains a device address that the program, or MPI for it, passes to the kernel, where this process has no such memory.
 //!
 //! MPI may get a remote device's address of `acc_malloc` or `acc_deviceptr`, pass it to the kernel, and at best report "bad address". So this library
-//! exports the C library's functions by which MPIs send and receive. Each calls the next library's function, and checks its arguments only if the
-//! kernel returns `EFAULT`. Faults of plain memory copies are reported by `device_address.rs`.
+//! exports the C library's functions by which MPIs send and receive, and read and write files. Each calls the next library's function, and checks its
+//! arguments only if the kernel returns `EFAULT`. Faults of plain memory copies are reported by `device_address.rs`.
+//!
+//! Open MPI reports success if the kernel refuses the memory of `MPI_File_write`, and crashes after that of `MPI_File_iwrite`.
 
 use crate::{device_address, mappings};
-use libc::{c_int, c_ulong, c_void, iovec, msghdr, pid_t, size_t, ssize_t};
+use accord_types::AddressRange;
+use libc::{aiocb, c_int, c_ulong, c_void, iovec, msghdr, off_t, pid_t, size_t, ssize_t};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -55,6 +58,52 @@ family! {
         CallArgument::Both(own, own_count as usize, other, count as usize);
     process_vm_writev / PROCESS_VM_WRITEV (pid: pid_t, own: *const iovec, own_count: c_ulong, other: *const iovec, count: c_ulong, flags: c_ulong),
         CallArgument::Both(own, own_count as usize, other, count as usize);
+    pread / PREAD (file: c_int, start: *mut c_void, len: size_t, offset: off_t), CallArgument::One(start);
+    pread64 / PREAD64 (file: c_int, start: *mut c_void, len: size_t, offset: off_t), CallArgument::One(start);
+    pwrite / PWRITE (file: c_int, start: *const c_void, len: size_t, offset: off_t), CallArgument::One(start);
+    pwrite64 / PWRITE64 (file: c_int, start: *const c_void, len: size_t, offset: off_t), CallArgument::One(start);
+    preadv / PREADV (file: c_int, parts: *const iovec, count: c_int, offset: off_t), CallArgument::Parts(parts, count as usize);
+    preadv64 / PREADV64 (file: c_int, parts: *const iovec, count: c_int, offset: off_t), CallArgument::Parts(parts, count as usize);
+    pwritev / PWRITEV (file: c_int, parts: *const iovec, count: c_int, offset: off_t), CallArgument::Parts(parts, count as usize);
+    pwritev64 / PWRITEV64 (file: c_int, parts: *const iovec, count: c_int, offset: off_t), CallArgument::Parts(parts, count as usize);
+}
+
+/// Functions that start a transfer, whose refusal by the kernel is known only later. So the memory is tested first.
+macro_rules! asynchronous {
+    ($($name:ident / $slot:ident;)*) => {
+        $(
+            static $slot: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+            /// The C library's function of this name.
+            ///
+            /// # Safety
+            /// As that function's.
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            unsafe extern "C" fn $name(block: *mut aiocb) -> c_int {
+                let Some(next) = next(&$slot, concat!(stringify!($name), "\0")) else {
+                    set_errno(libc::ENOSYS);
+                    return -1;
+                };
+                if let Some(block) = copy(block.cast_const())
+                    && AddressRange::is_in_window(block.aio_buf.addr() as u64)
+                    && copy(block.aio_buf.cast::<u8>().cast_const()).is_none()
+                {
+                    device_address::given(stringify!($name), block.aio_buf.addr() as u64);
+                }
+                // SAFETY: the C library's function has this type.
+                let next: unsafe extern "C" fn(*mut aiocb) -> c_int = unsafe { std::mem::transmute(next) };
+                // SAFETY: the argument is the program's.
+                unsafe { next(block) }
+            }
+        )*
+    };
+}
+
+asynchronous! {
+    aio_read / AIO_READ;
+    aio_read64 / AIO_READ64;
+    aio_write / AIO_WRITE;
+    aio_write64 / AIO_WRITE64;
 }
 
 #[used]
@@ -169,10 +218,12 @@ mod tests {
                 process_vm_readv(libc::getpid(), NOWHERE.cast(), 1, parts.as_ptr(), 1, 0),
                 process_vm_writev(libc::getpid(), parts.as_ptr(), 1, parts.as_ptr(), 1, 0),
                 writev(libc::STDOUT_FILENO, NOWHERE.cast(), 1),
+                pwritev(libc::STDOUT_FILENO, NOWHERE.cast(), 1, 0),
+                pwrite64(-1, NOWHERE.cast(), 8, 0),
                 sendmsg(-1, NOWHERE.cast(), 0),
             ] {
                 assert_eq!(done, -1);
-                assert!([libc::EFAULT, libc::EBADF, libc::ENOTSOCK].contains(&errno()), "{}", errno());
+                assert!([libc::EFAULT, libc::EBADF, libc::ENOTSOCK, libc::ESPIPE].contains(&errno()), "{}", errno());
             }
             assert_eq!(readv(-1, parts.as_ptr(), 1), -1);
             assert_eq!(errno(), libc::EBADF);

@@ -95,6 +95,7 @@ programs! {
     api_symbols: "53_api_symbols.cuf";
     api_three_dimensions: "54_api_three_dimensions.cuf";
     barriers: "58_barriers.cuf";
+    reductions: "60_reductions.cuf";
 }
 
 programs! {
@@ -220,7 +221,7 @@ fn unsupported_cuda_fortran_is_refused_with_its_line() {
     };
     let arrays = write("arrays.cuf", "program p\n  use cudafor\n  type(cudaArrayPtr) :: a\nend program\n");
     let implicit = write("implicit.cuf", "program p\n  use cudafor\n  i = cudaMallocArray(j, k, 3, 4)\nend program\n");
-    let sparse = write("sparse.cuf", "program p\n  use cusparse\nend program\n");
+    let tensor = write("tensor.cuf", "program p\n  use cutensor\nend program\n");
     for (path, printed) in [
         (source("25_texture.cuf"), "25_texture.cuf:2:29: error: ATTRIBUTES(TEXTURE)"),
         (source("27_openacc_and_cuf.cuf"), "27_openacc_and_cuf.cuf:6:1: error: OpenACC in a CUDA Fortran source"),
@@ -232,11 +233,79 @@ fn unsupported_cuda_fortran_is_refused_with_its_line() {
         (source("25_texture.cuf"), "note: textures are not supported: pass the device array to the kernel"),
         (arrays, "arrays.cuf:3:8: error: Derived type 'cudaarrayptr' not found"),
         (implicit, "implicit.cuf:3:"),
-        (sparse, "sparse.cuf:2:7: error: Accord has no module cusparse"),
+        (tensor, "tensor.cuf:2:7: error: Accord has no module cutensor"),
     ] {
         let output = cuf(folder.path(), ["-c".as_ref(), path.as_os_str()]);
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && text.contains(printed), "{}: {text}", path.display());
+    }
+}
+
+/// What the page for users lists as refused is refused with file, line and remedy.
+#[test]
+fn each_refusal_has_file_line_and_remedy() {
+    if is_skipped() {
+        return;
+    }
+    const CUDA: &str = "program p\n  use cudafor\n  implicit none\n  integer :: i\n  real, device :: a(3,3)\n  ";
+    const KERNEL: &str = "module m\n  use cudafor\n  real, managed :: g(3)\ncontains\n  ";
+    let end = "\nend program\n";
+    let main = |line: &str| format!("{CUDA}{line}{end}");
+    let kernel = |text: &str| format!("{KERNEL}{text}\nend module\n");
+    let folder = tempfile::tempdir().unwrap();
+    for (text, line, what, remedy) in [
+        ("program p\n  !$omp parallel\nend program\n".to_owned(), 2, "OpenMP in a CUDA Fortran source", "gfortran compiles"),
+        ("program p\n  !@cuf use cudafor\nend program\n".to_owned(), 2, "a line for CUDA Fortran only", "#ifdef _CUDA"),
+        ("program p\n  use wmma\nend program\n".to_owned(), 2, "Accord has no module wmma", "leave its calls out"),
+        (main("i = cudaGraphLaunch(i)"), 6, "'cudagraphlaunch'", "launch the kernels themselves"),
+        (main("i = cudaStreamAddCallback(i, i)"), 6, "'cudastreamaddcallback'", "after cudaStreamSynchronize"),
+        (main("i = cudaMallocAsync(i, i)"), 6, "'cudamallocasync'", "use cudaMalloc"),
+        (main("i = cudaBindTexture(i, i)"), 6, "'cudabindtexture'", "pass the device array to the kernel"),
+        (main("print *, sum(a, dim=1)"), 6, "intrinsic sum is on the device", "assign the array to a host array"),
+        (main("print *, maxloc(a)"), 6, "intrinsic maxloc is on the device", "assign the array to a host array"),
+        ("program p\n  use cudafor\n  i = cudaIpcOpenMemHandle(j, k)\nend program\n".to_owned(), 3, "cudaipcopenmemhandle", "by MPI"),
+        (
+            "program p\n  call mpi_sizeof(i, n, k)\nend program\n".to_owned(),
+            2,
+            "mpi_sizeof is not supported",
+            "storage_size",
+        ),
+        (
+            "subroutine s(n)\n  real, device :: a(9)\n  real :: x(9)\n  x = 0\n  !$cuf kernel do <<<*,*>>>\n  do i = 1, n\n    a(i) = x(i)\n  end do\nend\n"
+                .to_owned(),
+            7,
+            "Host array 'x'",
+            "attribute device or managed",
+        ),
+        (
+            kernel("attributes(grid_global) subroutine k()\n  end subroutine\n  subroutine s()\n    call k<<<1, 1>>>()\n  end subroutine"),
+            8,
+            "a launch of a cooperative grid",
+            "end the kernel",
+        ),
+        (
+            kernel(
+                "attributes(global) cluster_dims(2,1,1) subroutine k()\n  end subroutine\n  subroutine s()\n    call k<<<2, 32>>>()\n  end subroutine",
+            ),
+            8,
+            "a launch with clusters",
+            "leave attribute cluster_dims out",
+        ),
+        (
+            kernel("attributes(host,device) real function f()\n    f = g(1)\n  end function"),
+            3,
+            "a managed module variable",
+            "pass it as an argument",
+        ),
+    ] {
+        std::fs::write(folder.path().join("refused.cuf"), &text).unwrap();
+        let output = cuf(folder.path(), ["-c", "refused.cuf"]);
+        let printed = String::from_utf8_lossy(&output.stderr);
+        let place = format!("refused.cuf:{line}:");
+        assert!(!output.status.success(), "{text}{printed}");
+        for part in [&place, what, remedy] {
+            assert!(printed.contains(part), "{part}: {text}{printed}");
+        }
     }
 }
 
@@ -380,16 +449,20 @@ fn traces_have_the_ranges_of_nvtx() {
     assert!(text.contains("\"name\":\"ranges, level 2\""), "{text}");
 }
 
-/// Programs with cuBLAS and cuFFT link without the libraries. They call them on GPUs of their own node, after the work of the stream; elsewhere, and without a
+/// Programs with NVIDIA's libraries link without them. They call them on GPUs of their own node, after the work of the stream; elsewhere, and without a
 /// library, they end with a message.
 #[test]
 fn vendors_libraries_run_on_gpus_of_this_node() {
     if is_skipped() {
         return;
     }
-    for (name, library, call, line) in
-        [("56_cublas.cuf", "libcublas.so", "cublasCreate_v2", 15), ("57_cufft.cuf", "libcufft.so", "cufftPlan1d", 12)]
-    {
+    let more: &[&str] = &["libcusparse.so.12", "libcusolver.so.11", "libcurand.so.10"];
+    let all: [(&str, &[&str], &str, u32); 3] = [
+        ("56_cublas.cuf", &["libcublas.so.12"], "cublasCreate_v2", 15),
+        ("57_cufft.cuf", &["libcufft.so.11"], "cufftPlan1d", 12),
+        ("59_more_libraries.cuf", more, "cusparseCreate", 27),
+    ];
+    for (name, libraries, call, line) in all {
         let (program, folder) = for_gpus(name);
         let at = format!("{name}:{line}: {call} ");
         let absent = on_gpus(&program, &folder).run().unwrap();
@@ -397,9 +470,9 @@ fn vendors_libraries_run_on_gpus_of_this_node() {
         assert!(absent.code() == 1 && absent.stderr.contains(&printed), "{printed}: {}", absent.report());
         assert!(absent.stderr.contains("LD_LIBRARY_PATH"), "{}", absent.report());
         compile_support("vendor_libraries", folder.path()).unwrap();
-        let version = if library == "libcublas.so" { "12" } else { "11" };
-        let file = folder.path().join(format!("{library}.{version}"));
-        std::fs::copy(folder.path().join("vendor_libraries.so"), file).unwrap();
+        for library in libraries {
+            std::fs::copy(folder.path().join("vendor_libraries.so"), folder.path().join(library)).unwrap();
+        }
         let finished = on_gpus(&program, &folder).run().unwrap().success().unwrap();
         assert!(finished.stdout.contains("PASS"), "{}", finished.report());
         let on_cpu = Job::new(&program).env("ACCORD_CPU_DEVICES", "1").env("ACCORD_CPU_MEMORY", "64M").run().unwrap();
@@ -424,7 +497,7 @@ fn public_sources_are_classified() {
     write("shared.cuf", "module shared\n  integer :: n = 3\nend module\n");
     write("uses.cuf", "program p\n  use shared\n  if (n /= 3) stop 1\nend program\n");
     write("rule.cuf", "program p\n  logical :: a\n  a = .true. .and. 3\nend program\n");
-    write("vendor.cuf", "program p\n  use cusparse\nend program\n");
+    write("vendor.cuf", "program p\n  use cutensor\nend program\n");
     write(
         "lacks.cuf",
         "program p\n  use cudafor\n  implicit none\n  integer :: i\n  i = cudaGraphLaunch(i)\nend program\n",

@@ -96,7 +96,7 @@ fn device_arrays_are_buffers_of_all_kinds_of_calls() {
     }
 }
 
-/// Reductions that scatter, packed data, one-sided access from device arrays.
+/// Reductions that scatter, lists of datatypes, packed data, one-sided access, matched messages.
 #[test]
 fn device_arrays_are_buffers_of_further_calls() {
     if is_skipped() {
@@ -109,21 +109,56 @@ fn device_arrays_are_buffers_of_further_calls() {
     }
 }
 
-/// A window of a device array that MPI can't open to other ranks is refused, with file, line and remedy.
+/// Files, also by nonblocking calls and with a datatype that has gaps.
 #[test]
-fn windows_of_device_arrays_are_refused_with_their_line() {
+fn device_arrays_are_buffers_of_files() {
     if is_skipped() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let text = "program p\n  use mpi\n  integer, device :: d(3)\n  integer :: window, error\n  call mpi_init(error)\n  \
-                call mpi_win_create(d, 12_mpi_address_kind, 4, mpi_info_null, mpi_comm_world, window, error)\nend\n";
-    std::fs::write(folder.path().join("window.cuf"), text).unwrap();
+    let program = program(folder.path(), "files.cuf");
+    for count in ["1", "3"] {
+        passes(ranks(folder.path(), &REMOTE, count).arg(&program).run().unwrap());
+    }
+}
+
+/// A device array in a call that can't have one is refused with file, line and remedy, and a host array is not.
+#[test]
+fn calls_without_staging_are_refused_with_their_line() {
+    if is_skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "program p\n  use mpi\n  integer, device :: d(3)\n  integer :: h(3), which, handle, error, status(mpi_status_size)\n  character :: text\n  \
+                d = 1\n  h = 1\n  call get_command_argument(1, text)\n  call mpi_init(error)\n  \
+                call mpi_file_open(mpi_comm_self, '{}/f', mpi_mode_create + mpi_mode_rdwr, mpi_info_null, handle, error)\n  \
+                call mpi_file_write_all_begin(handle, h, 3, mpi_integer, error)\n  call mpi_file_write_all_end(handle, h, status, error)\n  \
+                if (text == 'w') call mpi_win_create(d, 12_mpi_address_kind, 4, mpi_info_null, mpi_comm_world, which, error)\n  \
+                if (text == 'f') call mpi_file_read_at_all_begin(handle, 0_mpi_offset_kind, d, 3, mpi_integer, error)\n  \
+                if (text == 'n') call mpi_neighbor_allgather(h, 3, mpi_integer, d, 3, mpi_integer, mpi_comm_world, error)\n  \
+                call mpi_file_close(handle, error)\n  print *, 'PASS'\n  call mpi_finalize(error)\nend\n",
+        folder.path().display()
+    );
+    std::fs::write(folder.path().join("calls.cuf"), text).unwrap();
     let program = folder.path().join("program");
-    good(&cuf(folder.path(), ["window.cuf".as_ref(), "-o".as_ref(), program.as_os_str()]).output().unwrap());
-    let finished = ranks(folder.path(), &REMOTE, "1").arg(&program).run().unwrap();
-    let printed = "window.cuf:6: MPI_Win_create with an array of device 0, which this MPI can't open to other ranks; make the window of a host array";
-    assert!(finished.code() != 0 && finished.stderr.contains(printed), "{}", finished.report());
+    good(&cuf(folder.path(), ["calls.cuf".as_ref(), "-o".as_ref(), program.as_os_str()]).output().unwrap());
+    let run = |which: &str| ranks(folder.path(), &REMOTE, "1").arg(&program).arg(which).run().unwrap();
+    passes(run("-"));
+    for (which, printed) in [
+        (
+            "w",
+            "calls.cuf:13: MPI_Win_create with an array of device 0, which this MPI can't open to other ranks; make the window of a host array",
+        ),
+        (
+            "f",
+            "calls.cuf:14: MPI_File_read_at_all_begin with an array of device 0, which this call can't use as a buffer; pass a host array",
+        ),
+        ("n", "calls.cuf:15: MPI_Neighbor_allgather with an array of device 0, which this call can't use as a buffer"),
+    ] {
+        let finished = run(which);
+        assert!(finished.code() != 0 && finished.stderr.contains(printed), "{}", finished.report());
+    }
 }
 
 /// The results are the same whether MPI gets the device's address or a copy; which one it gets remains untested.

@@ -288,6 +288,32 @@ fn mpi_is_told_whose_memory_it_was_given() {
     }
 }
 
+/// Without a message, the file would lack the data, and the program end well.
+#[test]
+fn files_of_mpi_that_get_memory_elsewhere_end_the_program() {
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        println!("skipped: no mpirun");
+        return;
+    }
+    let program = compile_mpi(&repository_file("tests/programs/mpi/file_of_device.c"), Variant::PLAIN).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for (call, io) in cases(&[("iwrite", "ompio"), ("write", "ompio"), ("write", "romio321"), ("all", "ompio")], 2) {
+        let job = Job::new(tool(Tool::Accord).unwrap())
+            .env("ACCORD_LIBACC", libacc().unwrap())
+            .env("ACCORD_CPU_MEMORY", "256M")
+            .env("TMPDIR", folder.path())
+            .env("OMPI_MCA_io", io)
+            .env("ACC_DEVICE_NUM", "1")
+            .args(["run", "--local-cluster", "2x1", "-np", "1", "--"])
+            .arg(&program)
+            .args([call]);
+        let finished = job.run().unwrap();
+        assert!(finished.code() != 0 && !finished.stdout.contains("written"), "{call} {io}: {}", finished.report());
+        let reported = "It is memory of dev1 (node h2), where this process has none";
+        assert_eq!(finished.stderr.matches(reported).count(), 1, "{call} {io}: {}", finished.report());
+    }
+}
+
 #[test]
 fn mpi_ranks_have_sessions_of_their_own() {
     if Command::new("mpirun").arg("--version").output().is_err() {

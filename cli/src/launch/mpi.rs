@@ -223,14 +223,7 @@ impl Mpirun {
         match self.kind {
             Kind::OpenMpi => {
                 line.extend(["--oversubscribe", "--bind-to", "none"].map(OsString::from));
-                mca(line, "orte_tmpdir_base", dir.as_os_str().to_owned());
-                let shared_memory = RunFolder::of_shared_memory(dir);
-                if shared_memory.is_dir() {
-                    // The parameter's name up to Open MPI 4, and since then.
-                    for name in ["btl_vader_backing_directory", "btl_sm_backing_directory"] {
-                        mca(line, name, shared_memory.as_os_str().to_owned());
-                    }
-                }
+                folders(dir).into_iter().for_each(|(name, folder)| mca(line, name, folder));
             }
             Kind::Hydra => line.extend(["-bind-to", "none"].map(OsString::from)),
             Kind::Other => {}
@@ -262,6 +255,25 @@ impl Kind {
             _ => Self::Other,
         }
     }
+}
+
+/// Returns Open MPI's parameters that name the folders of its files.
+fn folders(dir: &Path) -> Vec<(&'static str, PathBuf)> {
+    let mut all = vec![("orte_tmpdir_base", dir.to_owned())];
+    let shared_memory = RunFolder::of_shared_memory(dir);
+    if shared_memory.is_dir() {
+        // The parameter's name up to Open MPI 4, and since then.
+        let names = ["btl_vader_backing_directory", "btl_sm_backing_directory"];
+        all.extend(names.map(|name| (name, shared_memory.clone())));
+    }
+    all
+}
+
+/// Returns the environment that gives an Open MPI started by the program folders of this run. Open MPI names its files by host and process
+/// number, which are the same in other runs at that time.
+pub(super) fn own_folders(dir: &Path) -> Vec<(String, OsString)> {
+    let all = folders(dir).into_iter().map(|(name, folder)| (format!("OMPI_MCA_{name}"), folder.into()));
+    all.filter(|(name, _)| std::env::var_os(name).is_none()).collect()
 }
 
 /// Makes Open MPI start processes on hosts that are namespaces, and connect them as machines.
@@ -369,6 +381,13 @@ mod tests {
         assert_eq!(line("Intel(R) MPI Library"), "mpirun -np 2 -ppn 1 -bind-to none -f f agent");
         assert_eq!(line("HYDRA build details:"), "mpirun -np 2 -disable-auto-cleanup -ppn 1 -bind-to none -f f agent");
         assert_eq!(line(""), "mpirun -np 2 --hostfile f agent");
+    }
+
+    #[test]
+    fn an_mpirun_of_the_program_has_folders_of_its_run() {
+        let dir = Path::new("/tmp/accord-run-of-a-test");
+        let found = own_folders(dir);
+        assert_eq!(found, [("OMPI_MCA_orte_tmpdir_base".to_owned(), OsString::from(dir))]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::devices::HostDevices;
 use super::died::dead_node_line;
 use super::held_job::{HeldJobOfRun, JobRequest};
 use super::hosts::Hosts;
-use super::mpi::{Mpirun, between_namespaces, wrapped};
+use super::mpi::{Mpirun, between_namespaces, own_folders, wrapped};
 use super::parts::{find_libacc, own_program, preload_with, proflib_with_libacc};
 use super::processes::{AGENTS, Processes, ending, pid_of};
 use super::rank_times::RankTimes;
@@ -214,9 +214,12 @@ impl Supervisor<'_> {
                 if hosts.is_some() && !run.bare {
                     environment.push((settings::NODE.name, Hosts::name(0).into()));
                 }
-                // The program may start mpirun as if the hosts were machines.
-                if let Some(hosts) = hosts.filter(|hosts| run.bare && hosts.separate()) {
-                    of_mpirun = between_namespaces(hosts, &self.args.dir)?;
+                // The program may start mpirun.
+                if let Some(hosts) = hosts.filter(|hosts| hosts.separate()) {
+                    of_mpirun = own_folders(&self.args.dir);
+                    if run.bare {
+                        of_mpirun.extend(between_namespaces(hosts, &self.args.dir)?);
+                    }
                 }
                 run.program.clone()
             }

@@ -12,6 +12,7 @@ pub mod mlir;
 pub mod mpi;
 mod pass;
 pub mod ptx;
+pub mod reductions;
 mod refusal;
 pub mod remedies;
 

@@ -86,6 +86,8 @@ const QUEUE: u32 = 2 << 28 | 0xffff;
 type PlaceSetter = extern "C" fn(*const c_char, *const c_char, i32);
 /// Records a range: name, start and end in nanoseconds of `CLOCK_MONOTONIC`, row.
 type RangeRecorder = extern "C" fn(*const c_char, u64, u64, u32);
+/// Returns the number of the device with an address, plus one; 0 if none has it.
+type OwnerFinder = extern "C" fn(usize) -> i32;
 
 /// Returns a function of Accord's own, beyond OpenACC's; null under another OpenACC runtime.
 fn extension(name: &CStr) -> *mut c_void {
@@ -124,6 +126,18 @@ pub(crate) fn record_range(name: &CStr, start_ns: u64, end_ns: u64, row: u32) {
     if let Some(record) = recorder {
         record(name.as_ptr(), start_ns, end_ns, row);
     }
+}
+
+/// Returns the device that has an address, also of memory that OpenACC allocated; `None` for host memory.
+pub(crate) fn owner(address: usize) -> Option<i32> {
+    static FINDER: OnceLock<Option<OwnerFinder>> = OnceLock::new();
+    let finder = FINDER.get_or_init(|| {
+        let finder = extension(c"accord_device_of");
+        // SAFETY: the function of this name has this type.
+        (!finder.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, OwnerFinder>(finder) })
+    });
+    let found = finder.map_or(0, |find| find(address));
+    (found > 0).then(|| found - 1)
 }
 
 /// Returns the driver's stream of a queue of the current device, which is a GPU of this process.

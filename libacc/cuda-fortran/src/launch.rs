@@ -2,7 +2,7 @@
 
 use crate::descriptor::Descriptor;
 use crate::errors::{self, INVALID_CONFIGURATION, INVALID_RESOURCE_HANDLE, INVALID_VALUE, SourceLine, end};
-use crate::memory::{self, Kind, Range};
+use crate::memory::{self, Kind, Owner, Range};
 use crate::modules::{self, GpuCode, Kernel, ManagedVariable, Parameter};
 use crate::transfer::{self, Mode};
 use crate::{acc, attributes, streams};
@@ -68,7 +68,7 @@ impl Mirrors {
             modules::managed().into_iter().partition(|variable| variable.is_descriptor);
         for ManagedVariable { host, bytes, place: copy, .. } in others {
             transfer::bytes(copy, host, bytes, Mode::HostToDevice);
-            let range = Range { start: host, bytes, kind: Kind::Managed, is_variable: true };
+            let range = Range { start: host, bytes, kind: Kind::Managed, owner: Owner::Variable };
             self.0.insert(host, Mirror { range, copy, is_variable: true });
         }
         for variable in descriptors {

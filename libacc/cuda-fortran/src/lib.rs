@@ -22,6 +22,7 @@ mod memory_argument;
 mod modules;
 mod mpi;
 mod publication;
+mod reductions;
 mod streams;
 mod transfer;
 mod vendor;

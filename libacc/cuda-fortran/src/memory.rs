@@ -21,19 +21,29 @@ pub(crate) enum Kind {
     Descriptor,
 }
 
-/// An allocation.
+/// The owner of a range's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// The program allocated it, and frees it.
+    Allocation,
+    /// It is a variable of a module, which no routine frees.
+    Variable,
+    /// It is host memory that the program has registered.
+    Registration,
+}
+
+/// A range of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Range {
     pub(crate) start: usize,
     pub(crate) bytes: usize,
     pub(crate) kind: Kind,
-    /// Whether it is a variable of a module, which no routine frees.
-    pub(crate) is_variable: bool,
+    pub(crate) owner: Owner,
 }
 
 impl Range {
     fn new(start: usize, bytes: usize, kind: Kind) -> Self {
-        Self { start, bytes: bytes.max(1), kind, is_variable: false }
+        Self { start, bytes: bytes.max(1), kind, owner: Owner::Allocation }
     }
 
     /// Whether the range has so many bytes from this address on, which is in it.
@@ -59,11 +69,12 @@ pub(crate) fn find(address: usize) -> Option<Range> {
     (address - range.start < range.bytes).then_some(*range)
 }
 
-/// Returns the device whose memory holds an address.
+/// Returns the device whose memory holds an address. The memory may be OpenACC's, as of an array in a `host_data` region.
 pub(crate) fn device_of(address: usize) -> Option<i32> {
-    match find(address)?.kind {
-        Kind::Device(device) => Some(device),
-        _ => None,
+    match find(address) {
+        Some(Range { kind: Kind::Device(device), .. }) => Some(device),
+        Some(_) => None,
+        None => acc::owner(address),
     }
 }
 
@@ -79,24 +90,37 @@ pub(crate) fn device_memory(bytes: usize) -> usize {
 
 /// Records a variable of a module, or a device's part of one.
 pub(crate) fn adopt(start: usize, bytes: usize, kind: Kind) {
-    ranges().insert(start, Range { is_variable: true, ..Range::new(start, bytes, kind) });
+    ranges().insert(start, Range { owner: Owner::Variable, ..Range::new(start, bytes, kind) });
 }
 
-/// Removes the record of the program's own pinned memory, after work that uses it has ended. Returns `false` for other addresses.
-pub(crate) fn forget(start: usize) -> bool {
-    let is_adopted = |range: &Range| range.is_variable && range.kind == Kind::Pinned;
-    let found = ranges().get(&start).is_some_and(is_adopted);
-    if found {
-        acc::wait_all();
-        ranges().remove(&start);
+/// Records the program's own host memory as pinned. Returns `false` if a part of it is in another range.
+pub(crate) fn register(start: usize, bytes: usize) -> bool {
+    let mut ranges = ranges();
+    // The last range that begins before the new one's end.
+    let last = ranges.range(..start + bytes).next_back();
+    let is_free = last.is_none_or(|(_, range)| range.start + range.bytes <= start);
+    if is_free {
+        ranges.insert(start, Range { owner: Owner::Registration, ..Range::new(start, bytes, Kind::Pinned) });
     }
-    found
+    is_free
 }
 
-/// Removes an allocation by its first address. Returns `None` for a variable, which stays.
+/// Removes a registration by its first address, after work that uses the memory has ended. Returns `false` for other addresses.
+pub(crate) fn unregister(start: usize) -> bool {
+    let is_registered = |range: &Range| range.owner == Owner::Registration;
+    if !ranges().get(&start).is_some_and(is_registered) {
+        return false;
+    }
+    acc::wait_all();
+    let mut ranges = ranges();
+    // Another thread may have removed it.
+    ranges.get(&start).is_some_and(is_registered) && ranges.remove(&start).is_some()
+}
+
+/// Removes an allocation by its first address. Returns `None` for other ranges, which stay.
 fn remove(start: usize) -> Option<Range> {
     let mut ranges = ranges();
-    let is_allocated = ranges.get(&start).is_some_and(|range| !range.is_variable);
+    let is_allocated = ranges.get(&start).is_some_and(|range| range.owner == Owner::Allocation);
     if is_allocated { ranges.remove(&start) } else { None }
 }
 
@@ -115,7 +139,7 @@ pub(crate) fn host_memory(bytes: usize, kind: Kind) -> usize {
     start
 }
 
-/// Frees an allocation by its first address, after work that uses it has ended. Returns `false` for other addresses, and for variables.
+/// Frees an allocation by its first address, after work that uses it has ended. Returns `false` for other addresses.
 pub(crate) fn release(address: usize) -> bool {
     let Some(range) = remove(address) else { return false };
     match range.kind {

@@ -102,6 +102,14 @@ impl Runtime {
         self.space.name_owner(address, out)
     }
 
+    /// Returns the number of the device that has an address, among the devices of the thread's type; `None` if none of them has it.
+    pub fn num_of_owner(&self, t: &mut LocalThread, address: u64) -> Option<u32> {
+        let owner = self.space.owner(address)?;
+        let device_type = self.current_type(t).ok()?;
+        let at = self.of_type(device_type).position(|device| device.index == owner)?;
+        u32::try_from(at).ok()
+    }
+
     /// Returns the name of the current device if another process drives it; none before a device is in use.
     pub fn elsewhere(&self, t: &mut LocalThread) -> Option<String> {
         if self.is_unsettled(t) {

@@ -1,6 +1,6 @@
 //! The profiling interface's routines (OpenACC 3.3, 5.3 and 5.4).
 
-use crate::abi_boundary::enter_without_runtime;
+use crate::abi_boundary::{enter, enter_without_runtime};
 use crate::prof::{self, Kind};
 use crate::{process, redirect};
 use std::ffi::{CStr, c_char, c_void};
@@ -58,6 +58,7 @@ pub(crate) extern "C" fn acc_prof_lookup(name: *const c_char) -> *mut c_void {
         Some(b"accord_prof_place") => accord_prof_place as *mut c_void,
         Some(b"accord_prof_at") => accord_prof_at as *mut c_void,
         Some(b"accord_prof_range") => accord_prof_range as *mut c_void,
+        Some(b"accord_device_of") => accord_device_of as *mut c_void,
         _ => std::ptr::null_mut(),
     }
 }
@@ -66,6 +67,14 @@ pub(crate) extern "C" fn acc_prof_lookup(name: *const c_char) -> *mut c_void {
 /// live as long as their object.
 extern "C" fn accord_prof_at(file: *const c_char, function: *const c_char, line: i32) {
     prof::set_place(file, function, line);
+}
+
+/// Returns the number of the device that has an address, plus one; 0 if none has it.
+extern "C" fn accord_device_of(address: usize) -> i32 {
+    enter("accord_device_of", |runtime, local| {
+        let num = runtime.num_of_owner(local, address as u64);
+        Ok(num.and_then(|num| i32::try_from(num).ok()).map_or(0, |num| num.saturating_add(1)))
+    })
 }
 
 /// Records a range that the program named, with its times by `CLOCK_MONOTONIC` in nanoseconds.

@@ -1,18 +1,24 @@
 //! Modules of NVIDIA's libraries and tools. Those that Accord has are compiled once a source uses them; a program's own module of the same name comes first.
 
+use accord_cuda_fortran::reductions;
 use std::path::Path;
 use std::process::Command;
 
-/// Modules with their sources, next to that of `cudafor`.
-const MODULES: &[(&str, &str)] =
-    &[("nvtx", "nvtx.cuf"), ("cublas", "cublas.cuf"), ("cublas_v2", "cublas.cuf"), ("cufft", "cufft.cuf")];
+/// Modules with their sources, next to that of `cudafor`, in the order of compilation.
+const MODULES: &[(&str, &[&str])] = &[
+    (reductions::MODULE, &[reductions::SOURCE]),
+    ("nvtx", &["nvtx.cuf"]),
+    ("cublas", &["cublas.cuf"]),
+    ("cublas_v2", &["cublas.cuf"]),
+    ("cufft", &["cufft.cuf"]),
+    ("cusparse", &["cusparse.cuf"]),
+    ("cusolverdn", &["cublas.cuf", "cusolver.cuf"]),
+    ("curand", &["curand.cuf"]),
+];
 
 /// Modules that Accord does not have.
 const MISSING: &[&str] = &[
-    "cusparse",
-    "cusolverdn",
     "cusolvermp",
-    "curand",
     "curand_device",
     "cutensor",
     "cutensorex",
@@ -27,7 +33,7 @@ const MISSING: &[&str] = &[
 ];
 
 /// Libraries of `-cudalib` and `-l` whose routines the runtime has, and loads at their first call.
-const LOADED: &[&str] = &["cublas", "cufft", "nvtx", "nvToolsExt", "nvhpcwrapnvtx"];
+const LOADED: &[&str] = &["cublas", "cufft", "cusparse", "cusolver", "curand", "nvtx", "nvToolsExt", "nvhpcwrapnvtx"];
 
 /// Returns the module that flang's error line does not find.
 fn missing(line: &str) -> Option<&str> {
@@ -38,13 +44,14 @@ fn missing(line: &str) -> Option<&str> {
 
 /// Returns the sources of modules that flang's errors name.
 pub(super) fn sources(errors: &str) -> Vec<&'static str> {
-    let mut found: Vec<_> = errors
-        .lines()
-        .filter_map(missing)
-        .filter_map(|module| MODULES.iter().find(|(known, _)| *known == module))
-        .map(|(_, source)| *source)
-        .collect();
-    found.dedup();
+    let modules = errors.lines().filter_map(missing);
+    let sources = modules.filter_map(|module| MODULES.iter().find(|(known, _)| *known == module));
+    let mut found = Vec::new();
+    for source in sources.flat_map(|(_, sources)| *sources) {
+        if !found.contains(source) {
+            found.push(*source);
+        }
+    }
     found
 }
 
@@ -103,9 +110,10 @@ mod tests {
     fn modules_of_vendors_are_supplied_or_refused_by_name() {
         assert_eq!(sources(&(line("cublas_v2") + &line("nvtx"))), ["cublas.cuf", "nvtx.cuf"]);
         assert_eq!(sources(&line("own")), Vec::<&str>::new());
-        assert!(refusal(&line("cusparse")).unwrap().starts_with("./u.cuf:2:7: error: Accord has no module cusparse"));
+        assert_eq!(sources(&(line("cusolverdn") + &line("cublas_v2"))), ["cublas.cuf", "cusolver.cuf"]);
+        assert!(refusal(&line("cutensor")).unwrap().starts_with("./u.cuf:2:7: error: Accord has no module cutensor"));
         assert_eq!(refusal(&line("own")), None);
-        assert!(check("cublas,cufft,nvtx").is_ok() && check("cublas,cusparse").unwrap_err().contains("cusparse"));
+        assert!(check("cublas,cufft,nvtx").is_ok() && check("cublas,cutensor").unwrap_err().contains("cutensor"));
     }
 
     #[test]

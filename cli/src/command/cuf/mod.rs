@@ -9,7 +9,7 @@ mod options;
 use crate::failure::{Failure, Result};
 use crate::launch::{find_include, find_libacc};
 use crate::output::report_line;
-use accord_cuda_fortran::{CUF_PASSES, Error, GpuCode, host_code, prepared, remedies};
+use accord_cuda_fortran::{CUF_PASSES, Error, GpuCode, host_code, prepared, reductions, remedies};
 use llvm::{Failed, Llvm};
 use mpi::{Mpi, MpiCompiler};
 use options::Options;
@@ -23,8 +23,8 @@ use std::process::Command;
 const MODULE: &str = "cudafor.cuf";
 /// The runtime, next to libacc.
 const RUNTIME: &str = "libaccord_cuf.a";
-/// Loads the runtime's routines of MPI, which are in one object with this one.
-const LOAD_MPI_ROUTINES: &str = "-Wl,-u,mpi_isend_";
+/// Loads the runtime's routines of MPI, each of which is in one object with one of these.
+const LOAD_MPI_ROUTINES: &str = "-Wl,-u,mpi_isend_,-u,mpi_neighbor_allgather_";
 
 /// Returns the folder of the system's LLVM, which has flang.
 ///
@@ -121,8 +121,8 @@ impl Run<'_> {
     /// Compiles a module of Accord's own into `folder`.
     fn module(&self, source: &str, folder: &Path) -> std::result::Result<(), Stop> {
         let source = find_include()?.join(source);
-        let mut line = words(["-fc1", "-w", "-fsyntax-only", "-x", "cuda", "-module-dir"]);
-        line.extend([folder.into(), source.into()]);
+        let mut line = words(["-fc1", "-w", "-fsyntax-only", "-x", "cuda"]);
+        line.extend(["-I".into(), folder.into(), "-module-dir".into(), folder.into(), source.into()]);
         self.llvm.run("flang", &line)??;
         Ok(())
     }
@@ -172,18 +172,29 @@ impl Run<'_> {
         rest.extend(["-module-dir".into(), self.options.modules.clone().unwrap_or_else(|| ".".into()).into()]);
         rest.extend(["-I".into(), self.libraries().into()]);
         rest.extend(words(["-mmlir", "--mlir-print-op-generic", "-mmlir", "--mlir-print-debuginfo", "-emit-fir"]));
-        rest.extend(["-o".into(), file("fir").into(), source.into()]);
+        rest.extend(["-o".into(), file("fir").into()]);
         // The options of MPI are the first: `mpifort -show` names the folder of gfortran's modules.
-        let flang = || {
+        let flang = |compiled: &[OsString]| {
             let mpi = self.mpi.get().map(Mpi::options).unwrap_or_default();
-            self.llvm.run("flang", &[line.clone(), mpi, rest.clone()].concat())
+            self.llvm.run("flang", &[&line, &*mpi, &rest, compiled].concat())
         };
-        let mut result = flang()?;
+        let mut compiled = vec![source.into()];
+        let mut with_reductions = None;
+        let mut result = flang(&compiled)?;
         while let Err(Failed(text)) = &result {
             if !self.supply(text)? {
-                return Err(Stop::Said(explained(text)));
+                // Errors of a source with the module of reductions may be about its changes.
+                let text = match with_reductions {
+                    None => text,
+                    Some(ref first) => first,
+                };
+                let changed =
+                    if with_reductions.is_none() { self.with_reductions(source, number, text)? } else { None };
+                let Some(changed) = changed else { return Err(Stop::Said(explained(text))) };
+                with_reductions = Some(text.clone());
+                compiled = changed;
             }
-            result = flang()?;
+            result = flang(&compiled)?;
         }
         write(&file("prepared.mlir"), &prepared(&read(&file("fir"))?)?)?;
         let passes = OsString::from(format!("--pass-pipeline={CUF_PASSES}"));
@@ -192,6 +203,21 @@ impl Run<'_> {
                 .concat();
         self.llvm.run("fir-opt", &[line, vec!["-o".into(), file("cuf.mlir").into()]].concat())??;
         Ok(())
+    }
+
+    /// Writes a copy of a source in which procedures with reductions of device arrays use the module for these. Returns flang's options for it; `None` if
+    /// the errors are not about such reductions.
+    fn with_reductions(&self, source: &Path, number: usize, errors: &str) -> Result<Option<Vec<OsString>>> {
+        let name = source.to_string_lossy();
+        let lines = reductions::lines(errors, &name);
+        let Some(text) = std::fs::read_to_string(source).ok().filter(|_| !lines.is_empty()) else { return Ok(None) };
+        let extension = source.extension().unwrap_or_default().to_string_lossy();
+        let copy = self.file(number, &format!("reductions.{extension}"));
+        let is_fixed = self.options.flang.iter().any(|option| option == "-ffixed-form");
+        write(&copy, &reductions::with_module(&text, &name, &lines, is_fixed))?;
+        // Files that the source includes.
+        let folder = source.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Ok(Some(vec!["-I".into(), folder.into(), copy.into()]))
     }
 
     /// Supplies modules that flang's errors name. Returns `false` if there is none left to supply.
@@ -269,7 +295,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
 
 /// Returns flang's errors, explained or with a remedy where there is one.
 fn explained(errors: &str) -> String {
-    mpi::refusal(errors).or_else(|| libraries::refusal(errors)).unwrap_or_else(|| match remedies::of_errors(errors) {
+    let remedy = if reductions::is_refused(errors) { Some(reductions::REMEDY) } else { remedies::of_errors(errors) };
+    mpi::refusal(errors).or_else(|| libraries::refusal(errors)).unwrap_or_else(|| match remedy {
         Some(remedy) => format!("{}\nnote: {remedy}", errors.trim_end()),
         None => errors.to_owned(),
     })

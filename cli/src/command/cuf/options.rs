@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(options.ignored, ["-fast", "-Minfo=all", "-gpu=lineinfo"]);
         for (line, part) in [
             ("-acc a.cuf", "accord fc"),
-            ("-cudalib=cublas,cusparse a.cuf", "-cudalib=cusparse"),
+            ("-cudalib=cublas,cutensor a.cuf", "-cudalib=cutensor"),
             ("-gpu=managed a.cuf", "managed"),
             ("-Mwhat a.cuf", "-Mwhat"),
             ("-c", "source"),

@@ -1,4 +1,4 @@
-//! Routines of CUDA that module `cudafor` does not have. With implicit typing, flang takes them for external functions of the program.
+//! Routines of CUDA and MPI that their modules do not have. With implicit typing, flang takes them for external functions of the program.
 
 use crate::mlir::{Module, Op};
 use crate::refusal::{Error, Refusal};
@@ -16,7 +16,7 @@ pub(super) fn refuse(list: &[Op], module: &Module) -> Result<(), Error> {
             let Some(name) = callee.and_then(|name| name.strip_prefix(MARK)) else { return };
             let is_defined = || list.iter().any(|one| one.symbol() == callee && one.body().next().is_some());
             if let Some(remedy) = remedies::of_routine(name).filter(|_| refusal.is_none() && !is_defined()) {
-                refusal = Some(Refusal::new(module, &op.location, format!("{name} is not in module cudafor"), remedy));
+                refusal = Some(Refusal::new(module, &op.location, format!("{name} is not supported"), remedy));
             }
         });
     }
@@ -39,6 +39,6 @@ mod tests {
         let mut whole = module(text).unwrap();
         let known = whole.clone();
         let error = refuse(whole.op.list(), &known).unwrap_err().to_string();
-        assert!(error.starts_with("a.cuf:7:3: error: cudamallocarray is not in module cudafor; "), "{error}");
+        assert!(error.starts_with("a.cuf:7:3: error: cudamallocarray is not supported; "), "{error}");
     }
 }

@@ -20,6 +20,9 @@ const CALLED: &[&str] = &[
     "_QPmpi_",
     "cublas",
     "cufft",
+    "curand",
+    "cusolver",
+    "cusparse",
 ];
 
 /// Texts that calls pass, by their numbers in the names of globals.

@@ -6,14 +6,11 @@ use crate::memory::{self, Kind};
 /// Registers host memory. The flags tell for which devices, which all are here.
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_host_register(address: usize, bytes: usize, flags: i32) -> i32 {
-    if address == 0 || bytes == 0 || !(0..=15).contains(&flags) {
+    let is_range = bytes > 0 && address.checked_add(bytes).is_some();
+    if address == 0 || !is_range || !(0..=15).contains(&flags) {
         return keep(INVALID_VALUE);
     }
-    if memory::find(address).is_some() {
-        return keep(ALREADY_REGISTERED);
-    }
-    memory::adopt(address, bytes, Kind::Pinned);
-    SUCCESS
+    if memory::register(address, bytes) { SUCCESS } else { keep(ALREADY_REGISTERED) }
 }
 
 #[unsafe(no_mangle)]
@@ -23,7 +20,7 @@ extern "C" fn accord_cuf_host_register_i4(address: usize, bytes: i32, flags: i32
 
 #[unsafe(no_mangle)]
 extern "C" fn accord_cuf_host_unregister(address: usize) -> i32 {
-    if memory::forget(address) { SUCCESS } else { keep(NOT_REGISTERED) }
+    if memory::unregister(address) { SUCCESS } else { keep(NOT_REGISTERED) }
 }
 
 /// Returns the address by which kernels use pinned memory. It is the host's: the device has a copy for the duration of a launch.

@@ -3,8 +3,9 @@
 use super::copies::{enqueue, stream_or_default};
 use crate::descriptor::Descriptor;
 use crate::errors::{INVALID_RESOURCE_HANDLE, INVALID_SYMBOL, INVALID_VALUE, SUCCESS, keep};
+use crate::memory::{self, Owner};
 use crate::memory_argument::MemoryArgument;
-use crate::{memory, modules, streams};
+use crate::{modules, streams};
 
 /// Bytes of a symbol's name, padded with blanks.
 const NAME: usize = 128;
@@ -33,7 +34,7 @@ fn variable(argument: &Descriptor) -> Option<Part> {
         modules::variable_named(name.trim_ascii_end())?
     } else {
         let address = argument.base;
-        if let Some(range) = memory::find(address).filter(|range| range.is_variable) {
+        if let Some(range) = memory::find(address).filter(|range| range.owner == Owner::Variable) {
             return Some(Part { address, bytes: range.bytes - (address - range.start) });
         }
         let (start, bytes) = modules::variable_at(address)?;

@@ -26,6 +26,8 @@ pub(super) enum Counts {
     EachRank(usize),
     /// A list with a number for each rank, and a list of displacements.
     Lists(usize, usize),
+    /// A number, a displacement in bytes and a datatype for each rank, in a list each.
+    TypedLists(usize, usize, usize),
     /// A list with a number for each rank, all of which are there.
     Sum(usize),
     /// The own number of such a list, of which the call writes no more; with `MPI_IN_PLACE` all are there.
@@ -53,7 +55,7 @@ pub(super) struct Buffer {
 /// Indices of arguments that describe the participants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Group {
-    /// `None` for routines of windows.
+    /// `None` for routines of windows and files.
     pub(super) communicator: Option<usize>,
     pub(super) root: Option<usize>,
 }
@@ -101,6 +103,8 @@ impl Buffer {
         let device = memory::device_of(device_address)?;
         if library::takes_gpu_memory() && acc::on_device(device, acc::has_cuda_context) {
             arguments[self.address] = device_address as *mut c_void;
+            // SAFETY: the caller's promise.
+            unsafe { self.displace(group, arguments) };
             return Some(StagedBuffer::direct(device_address));
         }
         // SAFETY: the caller's promise.
@@ -139,7 +143,27 @@ impl Buffer {
         let staged =
             StagedBuffer::new(device_address, range, self.access, || has_gaps.then_some((&*marked, communicator)));
         arguments[self.address] = staged.address() as *mut c_void;
+        // SAFETY: the caller's promise.
+        unsafe { self.displace(group, arguments) };
         Some(staged)
+    }
+
+    /// Gives MPI the address of an only rank's elements, in place of their displacement: Open MPI 4 multiplies it by the datatype's extent, and so
+    /// writes outside of the buffer.
+    ///
+    /// # Safety
+    /// As for [`Buffer::stage`].
+    unsafe fn displace(self, group: Group, arguments: Arguments<'_>) {
+        static NONE: i32 = 0;
+        let (Counts::TypedLists(_, displacements, _), Some(communicator)) = (self.counts, group.communicator) else {
+            return;
+        };
+        // SAFETY: the caller's promise.
+        let (communicator, first) = unsafe { (integer(arguments, communicator), integer(arguments, displacements)) };
+        if library::ranks(communicator).is_some_and(|(ranks, _)| ranks == 1) {
+            arguments[self.address] = arguments[self.address].wrapping_byte_offset(first as isize);
+            arguments[displacements] = (&raw const NONE).cast_mut().cast();
+        }
     }
 
     /// Returns the elements of the buffer; `None` if MPI does not know their datatype.
@@ -166,6 +190,14 @@ impl Buffer {
             Counts::Bytes(at) => {
                 let block = block(0, number(at));
                 return Some(vec![Piece { offset: 0, block, datatype: 0, extents: Extents::BYTE }]);
+            }
+            Counts::TypedLists(counts, offsets, datatypes) => {
+                let each = all(counts).iter().zip(all(offsets)).zip(all(datatypes));
+                let pieces = each.filter(|((count, _), _)| **count > 0).map(|((count, offset), datatype)| {
+                    let extents = library::extents(*datatype)?;
+                    Some(Piece { offset: *offset as isize, block: block(0, *count), datatype: *datatype, extents })
+                });
+                return pieces.collect();
             }
         };
         let datatype = number(self.datatype);
@@ -227,7 +259,7 @@ impl StagedBuffer {
             let Some(communicator) = communicator else {
                 end(
                     SourceLine::now(),
-                    "a device array with gaps between its elements receives from a window",
+                    "a device array with gaps between its elements receives from a window or a file",
                     "receive to a host array, or without gaps",
                 )
             };

@@ -9,4 +9,5 @@ mod layout;
 mod library;
 mod requests;
 mod routines;
+mod unstaged;
 mod windows;

@@ -1,11 +1,9 @@
-//! MPI's routines with buffers, and those that complete requests. Others get the program's arguments unseen.
+//! MPI's routines with staged buffers, and those that complete requests. Routines without buffers get the program's arguments unseen.
 
 use super::buffers::{Access, Arguments, Buffer, Counts, Group, StagedBuffer};
-use super::library;
 use super::requests::{self, Handles, RequestRoutine};
-use super::windows::{self, NewWindow, WindowRoutine};
+use super::windows::{self, WindowRoutine};
 use std::ffi::c_void;
-use std::sync::atomic::AtomicUsize;
 
 /// The buffers of a routine, by the indices of its arguments. The last argument is the error code.
 struct Exchange {
@@ -94,7 +92,7 @@ macro_rules! routines {
     ($($name:ident ($($argument:ident)*) $what:expr;)*) => {$(
         #[unsafe(no_mangle)]
         extern "C" fn $name($($argument: *mut c_void),*) {
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
             let name = const {
                 match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                     Ok(name) => name,
@@ -106,7 +104,7 @@ macro_rules! routines {
                 // SAFETY: the MPI library's routine of this name has as many arguments, each by reference.
                 unsafe {
                     let next: unsafe extern "C" fn($($argument: *mut c_void),*) =
-                        std::mem::transmute(library::next(&NEXT, name));
+                        std::mem::transmute($crate::mpi::library::next(&NEXT, name));
                     next($($argument),*);
                 }
             };
@@ -115,8 +113,9 @@ macro_rules! routines {
         }
     )*};
 }
+pub(super) use routines;
 
-use Counts::{Bytes, EachRank, Element, Lists, One, OwnOf, OwnOfEach, Sum};
+use Counts::{Bytes, EachRank, Element, Lists, One, OwnOf, OwnOfEach, Sum, TypedLists};
 use End::{PersistentRequest, Request, Window};
 use RequestRoutine::{Completes, Frees, Starts};
 use WindowRoutine::{CompletesAll, CompletesRank};
@@ -137,6 +136,7 @@ const GATHERED_BY_ALL: &[Buffer] = &[reads(0, One(1), 2), writes(3, EachRank(4),
 const GATHERED_BY_ALL_LISTS: &[Buffer] = &[reads(0, One(1), 2), writes(3, Lists(4, 5), 6)];
 const ALL_TO_ALL: &[Buffer] = &[reads(0, EachRank(1), 2), writes(3, EachRank(4), 5)];
 const ALL_TO_ALL_LISTS: &[Buffer] = &[reads(0, Lists(1, 2), 3), writes(4, Lists(5, 6), 7)];
+const ALL_TO_ALL_TYPED: &[Buffer] = &[reads(0, TypedLists(1, 2, 3), 3), writes(4, TypedLists(5, 6, 7), 7)];
 const REDUCED_LISTS: &[Buffer] = &[reads(0, Sum(2), 3), writes(1, OwnOf(2), 3)];
 const REDUCED_BLOCKS: &[Buffer] = &[reads(0, EachRank(2), 3), writes(1, OwnOfEach(2), 3)];
 /// Buffers of packed data, which have no datatype of their own.
@@ -146,6 +146,11 @@ const UNPACKED: &[Buffer] = &[reads(0, Bytes(1), 5), writes(3, One(4), 5)];
 const FETCHED: &[Buffer] = &[reads(0, One(1), 2), writes(3, One(4), 5)];
 const FETCHED_ELEMENT: &[Buffer] = &[reads(0, Element, 2), writes(1, Element, 2)];
 const SWAPPED_ELEMENT: &[Buffer] = &[reads(0, Element, 3), reads(1, Element, 3), writes(2, Element, 3)];
+/// Buffers of files, without and with an offset.
+const WRITTEN: &[Buffer] = &[reads(1, One(2), 3)];
+const READ: &[Buffer] = &[writes(1, One(2), 3)];
+const WRITTEN_AT: &[Buffer] = &[reads(2, One(3), 4)];
+const READ_AT: &[Buffer] = &[writes(2, One(3), 4)];
 
 routines! {
     mpi_send_(a b c d e f g) Exchange::new(5, SENT);
@@ -153,6 +158,8 @@ routines! {
     mpi_bsend_(a b c d e f g) Exchange::new(5, SENT);
     mpi_rsend_(a b c d e f g) Exchange::new(5, SENT);
     mpi_recv_(a b c d e f g h) Exchange::new(5, RECEIVED);
+    mpi_mrecv_(a b c d e f) Exchange::alone(RECEIVED);
+    mpi_imrecv_(a b c d e f) Exchange::alone(RECEIVED).until(Request(4));
     mpi_sendrecv_(a b c d e f g h i j k l m) Exchange::new(10, EXCHANGED);
     mpi_sendrecv_replace_(a b c d e f g h i j) Exchange::new(7, RECEIVED);
     mpi_isend_(a b c d e f g h) Exchange::new(5, SENT).until(Request(6));
@@ -195,15 +202,16 @@ routines! {
     mpi_ialltoall_(a b c d e f g h i) Exchange::new(6, ALL_TO_ALL).until(Request(7));
     mpi_ialltoallv_(a b c d e f g h i j k) Exchange::new(8, ALL_TO_ALL_LISTS).until(Request(9));
 
+    mpi_alltoallw_(a b c d e f g h i j) Exchange::new(8, ALL_TO_ALL_TYPED);
+    mpi_ialltoallw_(a b c d e f g h i j k) Exchange::new(8, ALL_TO_ALL_TYPED).until(Request(9));
     mpi_reduce_scatter_(a b c d e f g) Exchange::new(5, REDUCED_LISTS);
     mpi_ireduce_scatter_(a b c d e f g h) Exchange::new(5, REDUCED_LISTS).until(Request(6));
     mpi_reduce_scatter_block_(a b c d e f g) Exchange::new(5, REDUCED_BLOCKS);
     mpi_ireduce_scatter_block_(a b c d e f g h) Exchange::new(5, REDUCED_BLOCKS).until(Request(6));
+    mpi_reduce_local_(a b c d e f) Exchange::alone(REDUCED);
     mpi_pack_(a b c d e f g h) Exchange::new(6, PACKED);
     mpi_unpack_(a b c d e f g h) Exchange::new(6, UNPACKED);
 
-    mpi_win_create_(a b c d e f g) NewWindow("MPI_Win_create", 0);
-    mpi_win_attach_(a b c d) NewWindow("MPI_Win_attach", 1);
     mpi_put_(a b c d e f g h i) Exchange::alone(SENT).until(Window(3, 7));
     mpi_get_(a b c d e f g h i) Exchange::alone(RECEIVED).until(Window(3, 7));
     mpi_accumulate_(a b c d e f g h i j) Exchange::alone(SENT).until(Window(3, 8));
@@ -212,6 +220,7 @@ routines! {
     mpi_compare_and_swap_(a b c d e f g h) Exchange::alone(SWAPPED_ELEMENT).until(Window(4, 6));
     mpi_rput_(a b c d e f g h i j) Exchange::alone(SENT).until(Request(8));
     mpi_rget_(a b c d e f g h i j) Exchange::alone(RECEIVED).until(Request(8));
+    mpi_rget_accumulate_(a b c d e f g h i j k l m n) Exchange::alone(FETCHED).until(Request(12));
     mpi_raccumulate_(a b c d e f g h i j k) Exchange::alone(SENT).until(Request(9));
     mpi_win_fence_(a b c) CompletesAll(1);
     mpi_win_complete_(a b) CompletesAll(0);
@@ -222,6 +231,29 @@ routines! {
     mpi_win_flush_local_(a b c) CompletesRank(0, 1);
     mpi_win_flush_local_all_(a b) CompletesAll(0);
     mpi_win_free_(a b) CompletesAll(0);
+
+    mpi_file_write_(a b c d e f) Exchange::alone(WRITTEN);
+    mpi_file_write_all_(a b c d e f) Exchange::alone(WRITTEN);
+    mpi_file_write_shared_(a b c d e f) Exchange::alone(WRITTEN);
+    mpi_file_write_ordered_(a b c d e f) Exchange::alone(WRITTEN);
+    mpi_file_write_at_(a b c d e f g) Exchange::alone(WRITTEN_AT);
+    mpi_file_write_at_all_(a b c d e f g) Exchange::alone(WRITTEN_AT);
+    mpi_file_read_(a b c d e f) Exchange::alone(READ);
+    mpi_file_read_all_(a b c d e f) Exchange::alone(READ);
+    mpi_file_read_shared_(a b c d e f) Exchange::alone(READ);
+    mpi_file_read_ordered_(a b c d e f) Exchange::alone(READ);
+    mpi_file_read_at_(a b c d e f g) Exchange::alone(READ_AT);
+    mpi_file_read_at_all_(a b c d e f g) Exchange::alone(READ_AT);
+    mpi_file_iwrite_(a b c d e f) Exchange::alone(WRITTEN).until(Request(4));
+    mpi_file_iwrite_all_(a b c d e f) Exchange::alone(WRITTEN).until(Request(4));
+    mpi_file_iwrite_shared_(a b c d e f) Exchange::alone(WRITTEN).until(Request(4));
+    mpi_file_iwrite_at_(a b c d e f g) Exchange::alone(WRITTEN_AT).until(Request(5));
+    mpi_file_iwrite_at_all_(a b c d e f g) Exchange::alone(WRITTEN_AT).until(Request(5));
+    mpi_file_iread_(a b c d e f) Exchange::alone(READ).until(Request(4));
+    mpi_file_iread_all_(a b c d e f) Exchange::alone(READ).until(Request(4));
+    mpi_file_iread_shared_(a b c d e f) Exchange::alone(READ).until(Request(4));
+    mpi_file_iread_at_(a b c d e f g) Exchange::alone(READ_AT).until(Request(5));
+    mpi_file_iread_at_all_(a b c d e f g) Exchange::alone(READ_AT).until(Request(5));
 
     mpi_start_(a b) Starts(Handles::One(0));
     mpi_startall_(a b c) Starts(Handles::Many(0, 1));

@@ -1,9 +1,6 @@
-//! One-sided communication: staged buffers until a call completes the accesses, and windows, which are never staged.
+//! One-sided communication: staged buffers until a call completes the accesses.
 
 use super::buffers::{Arguments, StagedBuffer};
-use super::library;
-use crate::errors::{SourceLine, end};
-use crate::{acc, memory, modules, streams};
 use accord_types::short_lock::ShortLock;
 use std::ffi::c_void;
 
@@ -49,33 +46,5 @@ impl WindowRoutine {
         for mut access in complete {
             access.buffer.complete();
         }
-    }
-}
-
-/// A routine that opens memory to other ranks: its name, and the index of the argument with the address.
-pub(super) struct NewWindow(pub(super) &'static str, pub(super) usize);
-
-impl NewWindow {
-    /// Calls `next` with an address that MPI can use; ends the program if MPI can't use that of a device array.
-    ///
-    /// # Safety
-    /// The arguments are those of such a routine.
-    pub(super) unsafe fn call(&self, arguments: Arguments<'_>, next: impl FnOnce(&[*mut c_void])) {
-        let given = arguments[self.1].addr();
-        let address = memory::device_of(given).map_or_else(|| modules::device_address(given), |_| Some(given));
-        if let Some(address) = address
-            && let Some(device) = memory::device_of(address)
-        {
-            if !library::takes_gpu_memory() || !acc::on_device(device, acc::has_cuda_context) {
-                end(
-                    SourceLine::now(),
-                    &format!("{} with an array of device {device}, which this MPI can't open to other ranks", self.0),
-                    "make the window of a host array, as by MPI_Win_allocate, and copy between it and the device array",
-                );
-            }
-            streams::finish([Some(device), None]);
-            arguments[self.1] = address as *mut c_void;
-        }
-        next(arguments);
     }
 }

@@ -2,9 +2,7 @@
 
 #![allow(non_snake_case, clippy::too_many_arguments)]
 
-use super::library::{VendorLibrary, c_name, check_device, forwarded};
-use crate::streams;
-use std::sync::atomic::AtomicUsize;
+use super::library::{VendorLibrary, forwarded, handles};
 
 /// `CUBLAS_STATUS_SUCCESS` and `CUBLAS_STATUS_INVALID_VALUE`.
 pub(super) const SUCCESS: i32 = 0;
@@ -16,48 +14,9 @@ static CUBLAS: VendorLibrary = VendorLibrary::new(
     c"cublasSetStream_v2",
 );
 
-#[unsafe(no_mangle)]
-pub(super) extern "C" fn cublasCreate_v2(handle: &mut usize) -> i32 {
-    static SLOT: AtomicUsize = AtomicUsize::new(0);
-    let name = c_name!(cublasCreate_v2);
-    check_device(name);
-    let routine = CUBLAS.routine(&SLOT, name);
-    // SAFETY: the routine stores a handle.
-    let routine: unsafe extern "C" fn(*mut usize) -> i32 = unsafe { std::mem::transmute(routine) };
-    // SAFETY: the handle is the program's variable.
-    match unsafe { routine(handle) } {
-        SUCCESS => CUBLAS.bind(*handle, streams::selected()),
-        status => status,
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cublasDestroy_v2(handle: usize) -> i32 {
-    static SLOT: AtomicUsize = AtomicUsize::new(0);
-    let routine = CUBLAS.routine(&SLOT, c_name!(cublasDestroy_v2));
-    CUBLAS.forget(handle);
-    // SAFETY: the routine takes a handle.
-    let routine: unsafe extern "C" fn(usize) -> i32 = unsafe { std::mem::transmute(routine) };
-    // SAFETY: the handle is the program's own.
-    unsafe { routine(handle) }
-}
-
-/// Gives a handle a stream of CUDA Fortran, whose numbers are small, or one of the driver, as OpenACC and C have them.
-#[unsafe(no_mangle)]
-pub(super) extern "C" fn cublasSetStream_v2(handle: usize, stream: i64) -> i32 {
-    check_device(c_name!(cublasSetStream_v2));
-    if i32::try_from(stream).is_err() {
-        return CUBLAS.bind_raw(handle, stream as usize);
-    }
-    if streams::device(stream).is_none() { INVALID_VALUE } else { CUBLAS.bind(handle, stream) }
-}
-
-/// Returns the handle's stream of CUDA Fortran.
-#[unsafe(no_mangle)]
-extern "C" fn cublasGetStream_v2(handle: usize, stream: &mut i64) -> i32 {
-    let Some(binding) = CUBLAS.binding(handle) else { return INVALID_VALUE };
-    *stream = binding.stream;
-    SUCCESS
+handles! {
+    CUBLAS, INVALID_VALUE;
+    cublasCreate_v2(), cublasDestroy_v2, cublasSetStream_v2, cublasGetStream_v2
 }
 
 forwarded! {

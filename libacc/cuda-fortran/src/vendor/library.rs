@@ -161,8 +161,13 @@ pub(super) fn check_device(call: &CStr) {
     end(SourceLine::now(), &cause, remedy)
 }
 
+/// Returns an argument for the library. Arrays have names with `p_`.
+pub(super) fn argument(call: &CStr, name: &str, value: usize) -> usize {
+    if name.starts_with("p_") { array(call, value) } else { value }
+}
+
 /// Returns the device address of an array argument.
-pub(super) fn array(call: &CStr, address: usize) -> usize {
+fn array(call: &CStr, address: usize) -> usize {
     let address = modules::device_address(address).unwrap_or(address);
     let Some(range) = memory::find(address) else { return address };
     let refuse =
@@ -181,32 +186,107 @@ pub(super) fn array(call: &CStr, address: usize) -> usize {
 }
 
 /// Defines routines that call those of the library after the work that their stream waits for. Arrays have names with `p_`. Handles are addresses, or
-/// integers without a sign.
+/// integers without a sign. Numbers with fractions come last, with their types.
 macro_rules! forwarded {
-    ($library:ident, $handle:ty; $($name:ident($($argument:ident)*);)*) => {$(
+    ($library:ident, $handle:ty; $($name:ident($($argument:ident)* $(; $($number:ident: $kind:ty),+)?);)*) => {$(
         #[unsafe(no_mangle)]
-        pub(super) extern "C" fn $name(handle: $handle, $($argument: usize),*) -> i32 {
+        pub(super) extern "C" fn $name(handle: $handle, $($argument: usize,)* $($($number: $kind),+)?) -> i32 {
             static SLOT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
             let name = $crate::vendor::library::c_name!($name);
             $crate::vendor::library::check_device(name);
             let routine = $library.routine(&SLOT, name);
-            $(
-                let $argument = if stringify!($argument).starts_with("p_") {
-                    $crate::vendor::library::array(name, $argument)
-                } else {
-                    $argument
-                };
-            )*
+            $(let $argument = $crate::vendor::library::argument(name, stringify!($argument), $argument);)*
             $library.begin(name, handle as usize);
-            let routine: unsafe extern "C" fn(handle: $handle, $($argument: usize),*) -> i32 =
-                // SAFETY: the library's routine of this name has as many arguments, all of them integers or addresses.
+            let routine: unsafe extern "C" fn($handle, $($crate::vendor::library::word!($argument),)* $($($kind),+)?) -> i32 =
+                // SAFETY: the library's routine of this name has as many arguments, all of them integers or addresses but the numbers.
                 unsafe { std::mem::transmute(routine) };
             // SAFETY: the arguments are the program's own.
-            unsafe { routine(handle, $($argument),*) }
+            unsafe { routine(handle, $($argument,)* $($($number),+)?) }
         }
     )*};
 }
 pub(super) use forwarded;
+
+/// Defines routines without a handle, such as those that describe an array. Arrays have names with `p_`.
+macro_rules! without_handle {
+    ($library:ident; $($name:ident($($argument:ident)*);)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($argument: usize),*) -> i32 {
+            static SLOT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+            let name = $crate::vendor::library::c_name!($name);
+            $crate::vendor::library::check_device(name);
+            let routine = $library.routine(&SLOT, name);
+            $(let $argument = $crate::vendor::library::argument(name, stringify!($argument), $argument);)*
+            let routine: unsafe extern "C" fn($($crate::vendor::library::word!($argument)),*) -> i32 =
+                // SAFETY: the library's routine of this name has as many arguments, all of them integers or addresses.
+                unsafe { std::mem::transmute(routine) };
+            // SAFETY: the arguments are the program's own.
+            unsafe { routine($($argument),*) }
+        }
+    )*};
+}
+pub(super) use without_handle;
+
+/// Defines the routines that create a handle, destroy it, give it a stream, and return the stream. `$invalid` is the status for an unknown stream.
+macro_rules! handles {
+    ($library:ident, $invalid:expr; $create:ident($($argument:ident)*), $destroy:ident, $set_stream:ident $(, $get_stream:ident)?) => {
+        #[unsafe(no_mangle)]
+        pub(super) extern "C" fn $create(handle: &mut usize, $($argument: usize),*) -> i32 {
+            static SLOT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+            let name = $crate::vendor::library::c_name!($create);
+            $crate::vendor::library::check_device(name);
+            let routine = $library.routine(&SLOT, name);
+            let routine: unsafe extern "C" fn(*mut usize, $($crate::vendor::library::word!($argument)),*) -> i32 =
+                // SAFETY: the routine stores a handle.
+                unsafe { std::mem::transmute(routine) };
+            // SAFETY: the handle is the program's variable.
+            match unsafe { routine(handle, $($argument),*) } {
+                0 => $library.bind(*handle, $crate::streams::selected()),
+                status => status,
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $destroy(handle: usize) -> i32 {
+            static SLOT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+            let routine = $library.routine(&SLOT, $crate::vendor::library::c_name!($destroy));
+            $library.forget(handle);
+            // SAFETY: the routine takes a handle.
+            let routine: unsafe extern "C" fn(usize) -> i32 = unsafe { std::mem::transmute(routine) };
+            // SAFETY: the handle is the program's own.
+            unsafe { routine(handle) }
+        }
+
+        /// Gives a handle a stream of CUDA Fortran, whose numbers are small, or one of the driver, as OpenACC and C have them.
+        #[unsafe(no_mangle)]
+        pub(super) extern "C" fn $set_stream(handle: usize, stream: i64) -> i32 {
+            $crate::vendor::library::check_device($crate::vendor::library::c_name!($set_stream));
+            if i32::try_from(stream).is_err() {
+                return $library.bind_raw(handle, stream as usize);
+            }
+            if $crate::streams::device(stream).is_none() { $invalid } else { $library.bind(handle, stream) }
+        }
+
+        $(
+            /// Returns the handle's stream of CUDA Fortran.
+            #[unsafe(no_mangle)]
+            extern "C" fn $get_stream(handle: usize, stream: &mut i64) -> i32 {
+                let Some(binding) = $library.binding(handle) else { return $invalid };
+                *stream = binding.stream;
+                0
+            }
+        )?
+    };
+}
+pub(super) use handles;
+
+/// The type of an argument that is an integer or an address.
+macro_rules! word {
+    ($argument:ident) => {
+        usize
+    };
+}
+pub(super) use word;
 
 /// Returns a name with its final zero byte.
 macro_rules! c_name {
