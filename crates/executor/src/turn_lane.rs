@@ -291,3 +291,43 @@ impl TurnAgent for TurnLane {
         self.send(TurnRequest::Leave { ordinal });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_fabric::transport::local_pair;
+
+    #[test]
+    fn a_slow_process_carries_orders_out_in_their_order() {
+        let (agent, process) = local_pair().unwrap();
+        let agent = TurnChannel::new(agent);
+        let (end, ended) = std::sync::mpsc::channel();
+        let lane = TurnLane::start(process, move |turns| end.send(turns.suspended).unwrap()).unwrap();
+        // A device joins, which takes long.
+        let slow = lane.membership.take();
+        for _ in 0..4 {
+            agent.send_order(TurnOrder::Suspend(MemoryBound::OfAgent)).unwrap();
+            agent.send_order(TurnOrder::Resume).unwrap();
+        }
+        drop(slow);
+        for _ in 0..4 {
+            assert_eq!(agent.receive_request(|| true).unwrap(), TurnRequest::Suspended { bytes: 0 });
+            assert_eq!(agent.receive_request(|| true).unwrap(), TurnRequest::Resumed);
+        }
+        agent.send_order(TurnOrder::Suspend(MemoryBound::OfAgent)).unwrap();
+        assert_eq!(agent.receive_request(|| true).unwrap(), TurnRequest::Suspended { bytes: 0 });
+        agent.close();
+        assert_eq!(ended.recv().unwrap(), Some(0), "suspended work waits for another agent");
+    }
+
+    #[test]
+    fn more_orders_than_an_agent_sends_end_the_lane() {
+        let (agent, process) = local_pair().unwrap();
+        let agent = TurnChannel::new(agent);
+        let lane = TurnLane::start(process, drop).unwrap();
+        let slow = lane.membership.take();
+        while agent.send_order(TurnOrder::Resume).is_ok() {}
+        drop(slow);
+        while agent.receive_request(|| true).is_ok() {}
+    }
+}
