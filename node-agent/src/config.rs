@@ -1,6 +1,7 @@
 //! Flags and environment.
 
 use crate::offered_gpus::Gpus;
+use crate::suspend_memory::SuspendMemory;
 use accord_fabric::transport::ListenAddress;
 use accord_trust::users::UserRules;
 use accord_types::node_labels::NodeLabels;
@@ -175,9 +176,10 @@ pub struct Config {
     #[arg(long, env = "ACCORD_SESSION_MEMORY", value_name = "BYTES", value_parser = bytes)]
     pub session_memory: Option<u64>,
 
-    /// Most host memory for the devices' memory of suspended jobs, with K, M, G or T [default: half of what is free].
-    #[arg(long, env = "ACCORD_SUSPEND_MEMORY", value_name = "BYTES", value_parser = bytes)]
-    pub suspend_memory: Option<u64>,
+    /// Most host memory for the devices' memory of suspended jobs, with K, M, G or T [default: half of what is free]. With `,kept` behind it
+    /// the agent takes the memory at its start, so that jobs are suspended at the speed of their GPUs' copies.
+    #[arg(long, env = "ACCORD_SUSPEND_MEMORY", value_name = "BYTES[,kept]")]
+    pub suspend_memory: Option<SuspendMemory>,
 
     /// Most processes and threads of a session on this node [default: 16,384 and 256 for each device].
     #[arg(long, env = "ACCORD_SESSION_PROCESSES", value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=PIDS_MAX))]

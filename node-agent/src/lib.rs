@@ -50,6 +50,7 @@ mod settings;
 mod site_scripts;
 mod spare;
 mod supervise;
+pub mod suspend_memory;
 mod suspending;
 pub mod topology;
 mod turns;

@@ -2,6 +2,7 @@
 
 use crate::node::Quota;
 use crate::session_limits::SiteLimits;
+use crate::suspend_memory::SuspendMemory;
 use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_proto::v1;
 use accord_trust::users::UserRules;
@@ -29,7 +30,7 @@ pub(crate) struct Settings {
     /// The site's limits of sessions.
     pub(crate) limits: SiteLimits,
     /// Most host memory for the devices' memory of suspended jobs; `None`: half of what is free.
-    pub(crate) suspend_memory: Option<u64>,
+    pub(crate) suspend_memory: Option<SuspendMemory>,
     /// Whether the site has a prolog or an epilog.
     pub(crate) has_scripts: bool,
 }

@@ -13,7 +13,7 @@ use crate::saved_grants::SavedGrants;
 use crate::session_limits::SessionLimits;
 use crate::session_logs::SessionLogs;
 use crate::settings::Settings;
-use crate::turns::{TurnService, Weights, weights};
+use crate::turns::{SuspendRoom, TurnService, Weights, weights};
 use crate::users::RunsAs;
 use accord_executor::UseSink;
 use accord_fabric::Key;
@@ -82,9 +82,8 @@ impl Supervisor {
         }
         let suspended: Vec<_> = node.suspended_jobs().collect();
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
-        let (accounts, memory, turns) = (Arc::default(), DeviceMemory::of(&settings.devices), Arc::default());
-        let logs = Arc::default();
-        let turns: Arc<TurnService> = turns;
+        let (accounts, memory, logs) = (Arc::default(), DeviceMemory::of(&settings.devices), Arc::default());
+        let turns = Arc::new(TurnService::new(SuspendRoom::of(settings.suspend_memory)));
         turns.were_suspended(suspended);
         let this = Arc::new(Self {
             settings,
@@ -141,11 +140,6 @@ impl Supervisor {
     /// Returns the way in which executors run.
     pub(crate) fn hosting(&self) -> &Hosting {
         &self.hosting
-    }
-
-    /// Returns the most host memory for suspended jobs, if the site has set it.
-    pub(crate) fn suspend_memory(&self) -> Option<u64> {
-        self.settings.suspend_memory
     }
 
     /// Returns what was written about sessions.

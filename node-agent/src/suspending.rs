@@ -1,7 +1,6 @@
 //! Suspends the work of a job's sessions on this node, and resumes it.
 
 use crate::hosting::Hosting;
-use crate::inventory::free_memory;
 use crate::raised_limits::RaisedLimit;
 use crate::supervise::Supervisor;
 use accord_types::SessionKey;
@@ -32,10 +31,10 @@ impl Supervisor {
             }
         }
         self.turns().keep_suspended(&self.inspect(|node, _| node.jobs_with_orders().collect()));
-        let room = self.suspension_room();
+        let room = self.turns().room_left();
         let raised: Vec<RaisedLimit> =
             self.executor_processes(job).into_iter().filter_map(|process| RaisedLimit::raise(process, room)).collect();
-        match self.turns().suspend(job, room) {
+        match self.turns().suspend(job) {
             Ok(()) => {
                 let bytes = self.turns().suspended_bytes_of(job);
                 self.report_suspension(job, "suspended", bytes, begun);
@@ -58,14 +57,5 @@ impl Supervisor {
             bytes >> 20,
             begun.elapsed().as_millis()
         );
-    }
-
-    /// Returns the bytes of host memory that are left for suspended jobs.
-    fn suspension_room(&self) -> u64 {
-        let used = self.turns().suspended_bytes();
-        let free = free_memory();
-        // Half of what would be free without them.
-        let budget = self.suspend_memory().unwrap_or_else(|| free.saturating_add(used) / 2);
-        budget.saturating_sub(used).min(free)
     }
 }

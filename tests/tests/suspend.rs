@@ -151,6 +151,33 @@ fn memory_of_a_gpu_comes_back_to_its_addresses() {
     check_whole_way(&cluster, &program, &cluster.host(0), "1:nvidia limit=1h", 3);
 }
 
+/// Returns the number of processes that have memory mapped which an agent keeps for suspended jobs.
+fn with_kept_memory() -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let maps = processes.filter_map(|process| std::fs::read_to_string(process.path().join("maps")).ok());
+    maps.filter(|maps| maps.contains("memfd:accord-suspended")).count()
+}
+
+#[test]
+fn a_suspension_takes_memory_that_the_agent_keeps() {
+    let driver = driver::driver();
+    let set = [("ACCORD_SUSPEND_MEMORY", "16M,kept"), ("ACCORD_LOG", "info")];
+    let (cluster, program) = gpu_cluster(driver.path(), &set);
+    cluster.await_messages(|messages| messages.contains("16 MiB of host memory are kept")).unwrap();
+    for (number, node) in [("1", ELSEWHERE.to_owned()), ("2", cluster.host(0))] {
+        let program = Stepping::start(&cluster, &program, &node, "1:nvidia limit=1h");
+        program.ask();
+        program.await_step(1);
+        let before = with_kept_memory();
+        assert_prints(&cluster, &["suspend", number], 0, &["is suspended"]);
+        program.ask();
+        assert_eq!(with_kept_memory(), before + 1, "{node}: no process has the agent's memory\n{}", cluster.messages());
+        assert_prints(&cluster, &["resume", number], 0, &["runs"]);
+        program.await_step(2);
+        program.finish(2);
+    }
+}
+
 #[test]
 fn a_job_without_room_in_host_memory_is_left_alone() {
     let driver = driver::driver();
@@ -195,6 +222,7 @@ fn a_suspended_job_ends_with_its_program_or_by_cancelling() {
         killed.ask();
         killed.running.signal(Signal::SIGKILL).unwrap();
         await_state(&cluster, first, None);
+        assert_eq!(cluster.processes_of(&program, LIMIT), Vec::<String>::new(), "stopped workers stay behind");
         let cancelled = Stepping::start(&cluster, &program, &node, "1:cpu limit=1h");
         cancelled.running.await_output("ready").unwrap();
         assert_prints(&cluster, &["suspend", &(first + 1).to_string()], 0, &["is suspended"]);

@@ -17,6 +17,7 @@ pub mod file_limit;
 mod host_memory;
 pub mod in_flight;
 pub mod ipc;
+mod kept_memory;
 pub mod machine;
 pub mod mapped_file;
 mod memory_account;
@@ -39,6 +40,7 @@ pub use copy_ends::{FetchTo, NativeSink, NativeSource, PeerSink, PeerWay, Sink, 
 pub use device::{Device, FunctionHandle, NativeHandles};
 pub use host_memory::{HostMemory, program_bytes};
 pub use ipc::MappedRange;
+pub use kept_memory::{KeptFile, KeptMemory, KeptPart, provide_pages};
 pub use memory_account::MemoryAccount;
 pub use memory_handle::MemoryHandle;
 pub use program::{OutputSink, ProgramSpec, SilenceLimit, WorkerStart};

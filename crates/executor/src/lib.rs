@@ -31,6 +31,8 @@ pub mod queue_table;
 mod requested_bytes;
 pub mod same_host;
 mod session;
+mod suspend_memory;
+mod suspend_orders;
 mod turn_lane;
 mod use_reports;
 mod waits;

@@ -1,8 +1,10 @@
 //! A process's end of the lane by which the node's agent gives out turns on devices, and suspends the process's work on them.
 
-use accord_device::{TurnAgent, TurnKeeper, hold_anyway, resume, suspend};
+use crate::suspend_memory::AgentMemory;
+use crate::suspend_orders::{SuspendOrder, SuspendOrders};
+use accord_device::{KeptMemory, TurnAgent, TurnKeeper, hold_anyway, resume, suspend};
 use accord_fabric::transport::SharedLane;
-use accord_fabric::turn_messages::{HoldTurn, TurnChannel, TurnOrder, TurnRequest};
+use accord_fabric::turn_messages::{HoldTurn, MemoryBound, TurnChannel, TurnOrder, TurnRequest};
 use accord_types::short_lock::ShortLock;
 use accord_types::threads;
 use accord_types::turn_lock::TurnLock;
@@ -16,9 +18,10 @@ pub struct TurnLane {
     channel: TurnChannel,
     /// Held while a device joins or leaves, whose messages are in the order of the changes, and at the lane's end.
     membership: TurnLock<()>,
-    /// Held while the work is suspended or resumed.
-    suspension: TurnLock<()>,
     keepers: ShortLock<Keepers>,
+    orders: SuspendOrders,
+    /// The agent's answer to a need of host memory.
+    memory: AgentMemory,
 }
 
 #[derive(Default)]
@@ -63,8 +66,9 @@ impl TurnLane {
     /// # Errors
     /// Returns the system's error if there is no thread.
     pub fn start(lane: SharedLane, on_end: impl FnOnce(EndedTurns) + Send + 'static) -> io::Result<Arc<Self>> {
-        let (membership, suspension, keepers) = (TurnLock::default(), TurnLock::default(), ShortLock::default());
-        let this = Arc::new(Self { channel: TurnChannel::new(lane), membership, suspension, keepers });
+        let (membership, keepers) = (TurnLock::default(), ShortLock::default());
+        let (orders, memory) = (SuspendOrders::default(), AgentMemory::default());
+        let this = Arc::new(Self { channel: TurnChannel::new(lane), membership, keepers, orders, memory });
         let reader = this.clone();
         threads::spawn("accord-turns", move || {
             let ended = reader.read();
@@ -111,10 +115,18 @@ impl TurnLane {
                     gave_turns = true;
                     self.hold(hold);
                 }
-                TurnOrder::Suspend { room } => self.in_background(move |this| this.suspend(room)),
-                TurnOrder::Resume => self.in_background(|this| this.resume()),
+                TurnOrder::Suspend(bound) => self.obey(SuspendOrder::Suspend(bound)),
+                TurnOrder::Resume => self.obey(SuspendOrder::Resume),
+                TurnOrder::Memory { bytes, files } => match self.receive_memory(files) {
+                    Ok(kept) => self.memory.granted(bytes, kept),
+                    Err(_) => break,
+                },
             }
         }
+        self.channel.close();
+        // Orders that have not begun are void, as the work goes on as it is.
+        self.orders.clear();
+        self.memory.ended();
         // A device that joins meanwhile is released, too.
         let _one = self.membership.take();
         let mut keepers = self.keepers.lock();
@@ -137,30 +149,60 @@ impl TurnLane {
         }
     }
 
-    /// Carries an order out on a thread of its own: regions that must end before may need turns.
-    fn in_background(self: &Arc<Self>, work: impl FnOnce(&Self) + Send + 'static) {
+    /// Maps the files of the agent's memory. Descriptors are closed batch by batch, since a process may have few.
+    fn receive_memory(&self, files: u32) -> io::Result<KeptMemory> {
+        let (mut kept, mut left) = (KeptMemory::default(), files as usize);
+        while left > 0 {
+            let received = self.channel.receive_files()?;
+            left = left.checked_sub(received.len()).ok_or(io::ErrorKind::InvalidData)?;
+            kept.extend(KeptMemory::map(received)?);
+        }
+        Ok(kept)
+    }
+
+    /// Carries an order out after those before, on a thread of its own: regions that must end before may need turns.
+    fn obey(self: &Arc<Self>, order: SuspendOrder) {
+        if !self.orders.put(order) {
+            // The agent awaits an answer before it sends the next order.
+            self.channel.close();
+            return;
+        }
+        if !self.orders.needs_thread() {
+            return;
+        }
         let this = self.clone();
-        let started = threads::spawn("accord-suspend", move || work(&this));
-        if let Err(error) = started {
+        let serve = move || {
+            while let Some(order) = this.orders.next() {
+                match order {
+                    SuspendOrder::Suspend(bound) => this.suspend(bound),
+                    SuspendOrder::Resume => this.resume(),
+                }
+            }
+        };
+        if let Err(error) = threads::spawn("accord-suspend", serve) {
             let code = error.raw_os_error().unwrap_or(0);
+            self.orders.no_thread();
             self.send(TurnRequest::Refused(SuspendRefusal::Failed(code)));
         }
     }
 
-    fn suspend(&self, room: u64) {
-        let _one = self.suspension.take();
+    fn suspend(&self, bound: MemoryBound) {
         // No device joins meanwhile, and none of a lane that has ended.
         let _members = self.membership.take();
         let earlier = self.keepers.lock().suspended;
         if let Some(bytes) = earlier {
             return self.send(TurnRequest::Suspended { bytes });
         }
-        match suspend(&self.keepers(), room) {
+        let reserve = |needed| match bound {
+            MemoryBound::Unbounded => Ok(KeptMemory::default()),
+            MemoryBound::OfAgent => self.memory.ask(needed, || self.send(TurnRequest::Needs { bytes: needed })),
+        };
+        match suspend(&self.keepers(), reserve) {
             Ok(bytes) => {
                 self.keepers.lock().suspended = Some(bytes);
                 self.send(TurnRequest::Suspended { bytes });
             }
-            Err(_) if room == u64::MAX => {
+            Err(_) if bound == MemoryBound::Unbounded => {
                 // The job is suspended already.
                 hold_anyway(&self.keepers());
                 self.keepers.lock().suspended = Some(0);
@@ -171,7 +213,6 @@ impl TurnLane {
     }
 
     fn resume(&self) {
-        let _one = self.suspension.take();
         let _members = self.membership.take();
         let is_suspended = self.keepers.lock().suspended.is_some();
         match if is_suspended { resume(&self.keepers()) } else { Ok(()) } {
@@ -248,5 +289,45 @@ impl TurnAgent for TurnLane {
         keepers.by_ordinal.remove(&ordinal);
         drop(keepers);
         self.send(TurnRequest::Leave { ordinal });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_fabric::transport::local_pair;
+
+    #[test]
+    fn a_slow_process_carries_orders_out_in_their_order() {
+        let (agent, process) = local_pair().unwrap();
+        let agent = TurnChannel::new(agent);
+        let (end, ended) = std::sync::mpsc::channel();
+        let lane = TurnLane::start(process, move |turns| end.send(turns.suspended).unwrap()).unwrap();
+        // A device joins, which takes long.
+        let slow = lane.membership.take();
+        for _ in 0..4 {
+            agent.send_order(TurnOrder::Suspend(MemoryBound::OfAgent)).unwrap();
+            agent.send_order(TurnOrder::Resume).unwrap();
+        }
+        drop(slow);
+        for _ in 0..4 {
+            assert_eq!(agent.receive_request(|| true).unwrap(), TurnRequest::Suspended { bytes: 0 });
+            assert_eq!(agent.receive_request(|| true).unwrap(), TurnRequest::Resumed);
+        }
+        agent.send_order(TurnOrder::Suspend(MemoryBound::OfAgent)).unwrap();
+        assert_eq!(agent.receive_request(|| true).unwrap(), TurnRequest::Suspended { bytes: 0 });
+        agent.close();
+        assert_eq!(ended.recv().unwrap(), Some(0), "suspended work waits for another agent");
+    }
+
+    #[test]
+    fn more_orders_than_an_agent_sends_end_the_lane() {
+        let (agent, process) = local_pair().unwrap();
+        let agent = TurnChannel::new(agent);
+        let lane = TurnLane::start(process, drop).unwrap();
+        let slow = lane.membership.take();
+        while agent.send_order(TurnOrder::Resume).is_ok() {}
+        drop(slow);
+        while agent.receive_request(|| true).is_ok() {}
     }
 }

@@ -4,6 +4,7 @@
 mod acceptor;
 mod address;
 mod connect;
+mod descriptors;
 pub mod gateway;
 mod handover;
 mod inproc;
@@ -33,6 +34,7 @@ mod window;
 pub use acceptor::{Acceptor, Outcome, RequiredProof, Waker};
 pub use address::{ListenAddress, PeerAddress};
 pub use connect::{route, route_now};
+pub use descriptors::DESCRIPTORS_MAX;
 pub use handover::{Handover, HandoverMessage};
 pub use inproc::inproc_pair;
 pub use lane::{Lane, LaneProperties, LocalClient, SharedLane, Transport};
@@ -41,7 +43,7 @@ pub use remote_memory::{MemoryKind, PostedReceive, PostedSend, ReceiveEnded, Rem
 pub use shm::shm_pair;
 #[cfg(test)]
 pub(crate) use socket::plain;
-pub use socket::{adopt, find_dead_host, find_dead_host_soon, pair, probe_seldom};
+pub use socket::{adopt, find_dead_host, find_dead_host_soon, local_pair, pair, probe_seldom};
 pub use tls::{accept_tls, connect_tls};
 
 pub(crate) use connect::connect;

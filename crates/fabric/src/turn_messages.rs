@@ -4,25 +4,29 @@
 //! ```text
 //! agent     kind (u32): 1 hold; the device's ordinal (u32); the join's number (u64); the turn's number (u64); nanoseconds (u64),
 //!           all bits for no limit
-//!           kind: 2 suspend; 0 (u32); bytes of host memory (u64); 0 (u64); 0 (u64)
+//!           kind: 2 suspend; whether the process asks for host memory before (u32); zeros
 //!           kind: 3 resume; zeros
+//!           kind: 4 memory; number of files (u32); bytes of host memory (u64); 0 (u64); 0 (u64); then the files' descriptors
 //! process   kind (u32): 1 join, 2 wants, 3 returns, 4 returns and wants, 5 leave; the ordinal (u32); the join's number (u64), 0 but
 //!           for 1; the turn's number (u64), 0 but for 3 and 4; 0 (u64)
 //!           kind: 6 suspended; 0 (u32); bytes of host memory (u64); 0 (u64); 0 (u64)
 //!           kind: 7 resumed; zeros
 //!           kind: 8 refused; the reason (u32) and its two numbers (u64 each), see SuspendRefusal; 0 (u64)
+//!           kind: 9 needs; 0 (u32); bytes of host memory (u64); 0 (u64); 0 (u64)
 //! ```
 
-use crate::transport::SharedLane;
+use crate::transport::{DESCRIPTORS_MAX, SharedLane};
 use accord_types::NextTurn;
 use accord_types::SuspendRefusal;
 use accord_types::turn_lock::TurnLock;
 use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 const HOLD: u32 = 1;
 const SUSPEND: u32 = 2;
 const RESUME: u32 = 3;
+const MEMORY: u32 = 4;
 const JOIN: u32 = 1;
 const WANTS: u32 = 2;
 const RETURNS: u32 = 3;
@@ -31,6 +35,7 @@ const LEAVE: u32 = 5;
 const SUSPENDED: u32 = 6;
 const RESUMED: u32 = 7;
 const REFUSED: u32 = 8;
+const NEEDS: u32 = 9;
 const UNLIMITED: u64 = u64::MAX;
 /// Bytes of a message.
 const MESSAGE: usize = 32;
@@ -53,10 +58,22 @@ pub struct HoldTurn {
 pub enum TurnOrder {
     /// A turn on a device.
     Hold(HoldTurn),
-    /// Hold all work on devices back, and move their memory to at most `room` bytes of host memory.
-    Suspend { room: u64 },
+    /// Hold all work on devices back, and move their memory to host memory.
+    Suspend(MemoryBound),
     /// Bring the memory back, and let the work go on.
     Resume,
+    /// The answer to [`TurnRequest::Needs`]: the process may take so many bytes of host memory. Those of `files`, whose descriptors
+    /// follow, come first. Fewer bytes than it needs are a refusal, without files.
+    Memory { bytes: u64, files: u32 },
+}
+
+/// Whether the agent bounds the host memory of suspended work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryBound {
+    /// The process asks by [`TurnRequest::Needs`] before it takes some.
+    OfAgent,
+    /// The job is suspended already, so that the work stops in any case.
+    Unbounded,
 }
 
 /// A message of a process, about the device with this ordinal.
@@ -76,6 +93,8 @@ pub enum TurnRequest {
     Resumed,
     /// [`TurnOrder::Suspend`] or [`TurnOrder::Resume`] is refused.
     Refused(SuspendRefusal),
+    /// The suspension needs so many bytes of host memory. [`TurnOrder::Memory`] answers.
+    Needs { bytes: u64 },
 }
 
 fn words(kind: u32, ordinal: u32, join: u64, turn: u64, last: u64) -> [u8; MESSAGE] {
@@ -110,8 +129,10 @@ impl TurnOrder {
                 let limit = limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(UNLIMITED - 1));
                 words(HOLD, ordinal, join, turn, limit.unwrap_or(UNLIMITED))
             }
-            Self::Suspend { room } => words(SUSPEND, 0, room, 0, 0),
+            Self::Suspend(MemoryBound::Unbounded) => words(SUSPEND, 0, 0, 0, 0),
+            Self::Suspend(MemoryBound::OfAgent) => words(SUSPEND, 1, 0, 0, 0),
             Self::Resume => words(RESUME, 0, 0, 0, 0),
+            Self::Memory { bytes, files } => words(MEMORY, files, bytes, 0, 0),
         }
     }
 
@@ -121,8 +142,10 @@ impl TurnOrder {
                 let limit = (limit != UNLIMITED).then(|| Duration::from_nanos(limit));
                 Some(Self::Hold(HoldTurn { ordinal, join, turn, limit }))
             }
-            (SUSPEND, 0, room, 0, 0) => Some(Self::Suspend { room }),
+            (SUSPEND, 0, 0, 0, 0) => Some(Self::Suspend(MemoryBound::Unbounded)),
+            (SUSPEND, 1, 0, 0, 0) => Some(Self::Suspend(MemoryBound::OfAgent)),
             (RESUME, 0, 0, 0, 0) => Some(Self::Resume),
+            (MEMORY, files, bytes, 0, 0) => Some(Self::Memory { bytes, files }),
             _ => None,
         }
     }
@@ -142,6 +165,7 @@ impl TurnRequest {
                 let (reason, first, second) = why.to_wire();
                 words(REFUSED, reason, first, second, 0)
             }
+            Self::Needs { bytes } => words(NEEDS, 0, bytes, 0, 0),
         }
     }
 
@@ -155,6 +179,7 @@ impl TurnRequest {
             (SUSPENDED, 0, bytes, 0, 0) => Some(Self::Suspended { bytes }),
             (RESUMED, 0, 0, 0, 0) => Some(Self::Resumed),
             (REFUSED, reason, first, second, 0) => SuspendRefusal::from_wire(reason, first, second).map(Self::Refused),
+            (NEEDS, 0, bytes, 0, 0) => Some(Self::Needs { bytes }),
             _ => None,
         }
     }
@@ -185,10 +210,39 @@ impl TurnChannel {
     /// Returns the lane's error, and `WouldBlock` if the process does not read. The channel is unusable then.
     pub fn send_order(&self, order: TurnOrder) -> io::Result<()> {
         let _one = self.writer.take();
+        self.write_order(order)
+    }
+
+    fn write_order(&self, order: TurnOrder) -> io::Result<()> {
         match self.lane.try_write(&[IoSlice::new(&order.encode())])? {
             MESSAGE => Ok(()),
             _ => Err(ErrorKind::WouldBlock.into()),
         }
+    }
+
+    /// Sends [`TurnOrder::Memory`] with the descriptors of files, as [`TurnChannel::send_order`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`TurnChannel::send_order`].
+    pub fn send_memory(&self, bytes: u64, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let count = u32::try_from(files.len()).map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
+        let _one = self.writer.take();
+        self.write_order(TurnOrder::Memory { bytes, files: count })?;
+        files.chunks(DESCRIPTORS_MAX).try_for_each(|files| self.lane.send_descriptors(files))
+    }
+
+    /// Whether the lane carries descriptors of files.
+    pub fn carries_files(&self) -> bool {
+        self.lane.carries_descriptors()
+    }
+
+    /// Blocks until the next descriptors of [`TurnOrder::Memory`] have arrived, at least one. Called by the thread that has read the
+    /// order.
+    ///
+    /// # Errors
+    /// Returns the lane's error. The channel is unusable then.
+    pub fn receive_files(&self) -> io::Result<Vec<OwnedFd>> {
+        self.lane.receive_descriptors()
     }
 
     /// Sends a message of a process.
@@ -234,7 +288,8 @@ impl TurnChannel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::inproc_pair;
+    use crate::transport::{inproc_pair, local_pair, shm_pair};
+    use std::os::fd::AsFd;
 
     #[test]
     fn messages_arrive_as_they_were_sent() {
@@ -245,7 +300,8 @@ mod tests {
             agent.send_order(TurnOrder::Hold(hold)).unwrap();
             assert_eq!(process.receive_order().unwrap(), TurnOrder::Hold(hold));
         }
-        for order in [TurnOrder::Suspend { room: u64::MAX }, TurnOrder::Resume] {
+        let bounds = [MemoryBound::OfAgent, MemoryBound::Unbounded].map(TurnOrder::Suspend);
+        for order in bounds.into_iter().chain([TurnOrder::Resume, TurnOrder::Memory { bytes: u64::MAX, files: 0 }]) {
             agent.send_order(order).unwrap();
             assert_eq!(process.receive_order().unwrap(), order);
         }
@@ -259,6 +315,7 @@ mod tests {
             TurnRequest::Suspended { bytes: u64::MAX },
             TurnRequest::Resumed,
             TurnRequest::Refused(SuspendRefusal::HostMemory { needed: 1 << 40, left: 7 }),
+            TurnRequest::Needs { bytes: u64::MAX },
         ];
         for request in requests {
             process.send_request(request).unwrap();
@@ -269,10 +326,33 @@ mod tests {
     }
 
     #[test]
+    fn files_arrive_behind_their_message_on_lanes_of_this_machine() {
+        for (agent, process) in [local_pair().unwrap(), shm_pair().map(|(process, agent)| (agent, process)).unwrap()] {
+            let (agent, process) = (TurnChannel::new(agent), TurnChannel::new(process));
+            assert!(agent.carries_files());
+            let files: Vec<_> = (0..DESCRIPTORS_MAX + 3).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+            agent.send_order(TurnOrder::Resume).unwrap();
+            agent.send_memory(5, &files.iter().map(AsFd::as_fd).collect::<Vec<_>>()).unwrap();
+            agent.send_order(TurnOrder::Resume).unwrap();
+            assert_eq!(process.receive_order().unwrap(), TurnOrder::Resume);
+            let count = u32::try_from(files.len()).unwrap();
+            assert_eq!(process.receive_order().unwrap(), TurnOrder::Memory { bytes: 5, files: count });
+            let lengths = [process.receive_files().unwrap().len(), process.receive_files().unwrap().len()];
+            assert_eq!(lengths, [DESCRIPTORS_MAX, 3]);
+            assert_eq!(process.receive_order().unwrap(), TurnOrder::Resume);
+            agent.close();
+            assert!(process.receive_files().is_err());
+        }
+        let (agent, _process) = inproc_pair();
+        assert!(!TurnChannel::new(agent).carries_files());
+    }
+
+    #[test]
     fn bytes_that_are_no_message_are_refused() {
         let bytes = [
             (0, 0, 0, 0),
-            (9, 0, 0, 0),
+            (10, 0, 0, 0),
+            (NEEDS, 1, 1, 0),
             (SUSPENDED, 1, 1, 0),
             (RESUMED, 1, 0, 0),
             (REFUSED, 0, 0, 0),
@@ -285,7 +365,14 @@ mod tests {
         for (kind, join, turn, last) in bytes {
             assert_eq!(TurnRequest::decode(words(kind, 0, join, turn, last)), None, "{kind}");
         }
-        for order in [words(2, 0, 1, 1, 1), words(3, 0, 1, 0, 0), words(4, 0, 0, 0, 0)] {
+        let orders = [
+            words(2, 0, 1, 0, 0),
+            words(2, 2, 0, 0, 0),
+            words(3, 0, 1, 0, 0),
+            words(4, 0, 0, 1, 0),
+            words(5, 0, 0, 0, 0),
+        ];
+        for order in orders {
             assert_eq!(TurnOrder::decode(order), None);
         }
     }

@@ -1,7 +1,7 @@
 //! The gate that launches on a GPU pass if it is shared by turns.
 
 use super::shared::Shared;
-use accord_device::{Activity, GatedDevice, TurnWords};
+use accord_device::{Activity, GatedDevice, KeptMemory, TurnWords};
 use accord_types::SuspendRefusal;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -39,12 +39,16 @@ impl GatedDevice for LaunchGate {
         self.shared.upgrade().map_or(Ok(()), |shared| shared.hold_work())
     }
 
-    fn settle(&self, until: Instant) -> Result<u64, SuspendRefusal> {
-        self.shared.upgrade().map_or(Ok(0), |shared| shared.settle(until))
+    fn settle(&self, until: Instant) -> Result<(), SuspendRefusal> {
+        self.shared.upgrade().map_or(Ok(()), |shared| shared.settle(until))
     }
 
-    fn save(&self) -> Result<(), SuspendRefusal> {
-        self.shared.upgrade().map_or(Ok(()), |shared| shared.save_memory())
+    fn end_uses(&self, until: Instant) -> Result<u64, SuspendRefusal> {
+        self.shared.upgrade().map_or(Ok(0), |shared| shared.end_memory_uses(until))
+    }
+
+    fn save(&self, kept: &mut KeptMemory) -> Result<(), SuspendRefusal> {
+        self.shared.upgrade().map_or(Ok(()), |shared| shared.save_memory(kept))
     }
 
     fn restore(&self) -> Result<(), SuspendRefusal> {

@@ -2,6 +2,7 @@
 
 mod host_room;
 mod saved;
+mod staging;
 
 use super::allocations::Allocations;
 use super::context::Context;

@@ -1,8 +1,9 @@
-//! Suspends a GPU's work of this process: callers wait, and the memory goes to page-locked host memory.
+//! Suspends a GPU's work of this process: callers wait, and the memory goes to host memory.
 //!
 //! The context stays, with modules, streams and slots, and with the addresses of the memory.
 
 use super::shared::Shared;
+use accord_device::KeptMemory;
 use accord_types::SuspendRefusal;
 use accord_types::short_lock::assert_none_held;
 use std::sync::atomic::Ordering;
@@ -26,14 +27,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for the end of the work that was put in before. Returns the bytes of the device's memory.
+    /// Waits for the end of the work that was put in before. Copies of the process's other GPUs may still use the memory.
     ///
     /// # Errors
-    /// Returns `Busy` if it does not end in time, and the reason if the memory can't leave the device.
-    pub(crate) fn settle(&self, until: Instant) -> Result<u64, SuspendRefusal> {
+    /// Returns `Busy` if it does not end in time.
+    pub(crate) fn settle(&self, until: Instant) -> Result<(), SuspendRefusal> {
         assert_none_held();
         if self.failure.check().is_err() {
-            return Ok(0);
+            return Ok(());
         }
         let _current = self.context.enter().map_err(|error| SuspendRefusal::Failed(error.code))?;
         for stream in self.all_streams() {
@@ -45,6 +46,18 @@ impl Shared {
                 std::thread::sleep(POLL_INTERVAL);
             }
         }
+        Ok(())
+    }
+
+    /// Ends all uses of the memory. No stream of the process has work, which might wait for a use. Returns the bytes of the memory.
+    ///
+    /// # Errors
+    /// Returns `Busy` if a use does not end in time, and the reason if the memory can't leave the device.
+    pub(crate) fn end_memory_uses(&self, until: Instant) -> Result<u64, SuspendRefusal> {
+        if self.failure.check().is_err() {
+            return Ok(0);
+        }
+        let _current = self.context.enter().map_err(|error| SuspendRefusal::Failed(error.code))?;
         if !self.memory_uses.suspend(until) {
             return Err(SuspendRefusal::Busy);
         }
@@ -54,16 +67,16 @@ impl Shared {
         self.memory.saved_bytes()
     }
 
-    /// Moves the memory to host memory.
+    /// Moves the memory to host memory, that of `kept` as far as it suffices.
     ///
     /// # Errors
     /// Returns the reason if that is impossible. The memory is as before then.
-    pub(crate) fn save_memory(&self) -> Result<(), SuspendRefusal> {
+    pub(crate) fn save_memory(&self, kept: &mut KeptMemory) -> Result<(), SuspendRefusal> {
         if self.failure.check().is_err() {
             return Ok(());
         }
         let _current = self.context.enter().map_err(|error| SuspendRefusal::Failed(error.code))?;
-        self.memory.save(&self.numa)
+        self.memory.save(&self.numa, kept)
     }
 
     /// Brings the memory back to its addresses.
@@ -75,7 +88,7 @@ impl Shared {
             return Ok(());
         }
         let _current = self.context.enter().map_err(|error| SuspendRefusal::Failed(error.code))?;
-        self.memory.restore()
+        self.memory.restore(&self.numa)
     }
 
     /// Lets callers put work in again.

@@ -36,6 +36,8 @@ mod rows;
 #[path = "support/shutdowns.rs"]
 mod shutdowns;
 mod support;
+#[path = "../../device/tests/support/suspending.rs"]
+mod suspending;
 #[path = "../../device/tests/support/then.rs"]
 mod then;
 
@@ -100,6 +102,8 @@ fn main() {
         ("two_devices_copy_to_each_other", two_devices),
         ("devices_that_copy_to_each_other_at_once_get_on", two_directions),
         ("a_device_that_is_shut_down_waits_for_what_another_copies_there", peers::shutdown_waits),
+        ("copies_between_devices_end_before_a_suspension", suspending::copies_between_devices),
+        ("suspended_memory_comes_back_after_failures", suspending::failures),
         ("a_gpu_is_found_by_its_uuid", native::found_by_uuid),
         ("spans_tell_what_ran", spans_tell),
         ("the_program_may_use_a_lent_stream_itself", lent_streams),
@@ -202,13 +206,14 @@ fn image(text: &str) -> Image {
 }
 
 fn device_with(ordinal: usize, text: &str, cache: Option<&std::path::Path>) -> Result<Arc<CudaDevice>, Failed> {
+    device_of(ordinal, text, CudaConfig { cache: cache.map(Into::into), ..CudaConfig::default() })
+}
+
+fn device_of(ordinal: usize, text: &str, config: CudaConfig) -> Result<Arc<CudaDevice>, Failed> {
     let images = Arc::new(Images::default());
     images.add(image(text));
     let info = inventory(NodeId(0), "here").devices.into_iter().nth(ordinal).ok_or("there is no such device")?;
-    let device = CudaDevice::start(
-        info,
-        CudaConfig { cache: cache.map(Into::into), images, ipc: true, scrub: ordinal == 1, ..CudaConfig::default() },
-    )?;
+    let device = CudaDevice::start(info, CudaConfig { images, ipc: true, scrub: ordinal == 1, ..config })?;
     device.map(device.addresses().0, 64 << 20)?;
     Ok(device)
 }

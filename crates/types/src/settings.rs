@@ -237,8 +237,8 @@ settings! {
     SESSION_MEMORY = "ACCORD_SESSION_MEMORY", "(2 GiB, 512 MiB a CPU device, 4 GiB a GPU)", "bytes", [],
         "Host memory of a session's processes on an agent's node, beside its CPU devices' own and its job's ram; programs do not read it.";
     /// Host memory of suspended jobs.
-    SUSPEND_MEMORY = "ACCORD_SUSPEND_MEMORY", "(half of what is free)", "bytes", [],
-        "Host memory of an agent's node for the devices' memory of suspended jobs; programs do not read it.";
+    SUSPEND_MEMORY = "ACCORD_SUSPEND_MEMORY", "(half of what is free)", "bytes, or bytes,kept", [],
+        "Host memory of an agent's node for the devices' memory of suspended jobs, with kept taken at the agent's start; programs do not read it.";
     /// Processes of a session.
     SESSION_PROCESSES = "ACCORD_SESSION_PROCESSES", "(16,384 and 256 a device)", "count", [],
         "Processes and threads of a session on an agent's node; programs do not read it.";

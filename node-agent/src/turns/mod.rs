@@ -2,9 +2,12 @@
 //! weights.
 
 mod device_turns;
+mod kept_room;
 mod service;
+mod suspend_room;
 mod suspending;
 mod weights;
 
 pub(crate) use service::{ProcessTurns, TurnService};
+pub(crate) use suspend_room::SuspendRoom;
 pub(crate) use weights::{Weights, weights};

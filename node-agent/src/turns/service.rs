@@ -1,9 +1,10 @@
 //! Gives out turns to the processes that drive the node's devices, over a lane to each.
 
 use super::device_turns::{DeviceTurns, Hold, Member};
+use super::suspend_room::{ProcessRoom, SuspendRoom};
 use super::weights::Weights;
-use accord_fabric::transport::{SharedLane, pair};
-use accord_fabric::turn_messages::{HoldTurn, TurnChannel, TurnOrder, TurnRequest};
+use accord_fabric::transport::{SharedLane, local_pair};
+use accord_fabric::turn_messages::{HoldTurn, MemoryBound, TurnChannel, TurnOrder, TurnRequest};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, SessionId, SessionKey, SuspendRefusal, scarce, threads};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub(crate) struct TurnService {
     changed: Condvar,
     /// Notified when a process has answered an order, or has ended.
     pub(super) answered: Condvar,
+    /// The host memory of suspended work.
+    pub(super) room: SuspendRoom,
 }
 
 #[derive(Debug, Default)]
@@ -51,15 +54,15 @@ enum Timer {
 }
 
 /// A process that drives devices.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Process {
     pub(super) session: SessionId,
     pub(super) job: Option<SessionKey>,
     pub(super) channel: Arc<TurnChannel>,
     weights: Weights,
     pub(super) kind: ProcessKind,
-    /// Bytes of host memory that its suspended work takes.
-    pub(super) suspended_bytes: u64,
+    /// The host memory that its suspended work takes.
+    pub(super) room: ProcessRoom,
     pub(super) answer: OrderAnswer,
 }
 
@@ -93,11 +96,17 @@ pub(crate) struct ProcessTurns {
 
 impl Default for TurnService {
     fn default() -> Self {
-        Self { began: Instant::now(), table: ShortLock::default(), changed: Condvar::new(), answered: Condvar::new() }
+        Self::new(SuspendRoom::default())
     }
 }
 
 impl TurnService {
+    /// Creates the service without processes.
+    pub(crate) fn new(room: SuspendRoom) -> Self {
+        let (changed, answered) = (Condvar::new(), Condvar::new());
+        Self { began: Instant::now(), table: ShortLock::default(), changed, answered, room }
+    }
+
     /// Opens a lane for a session's executor, which takes turns on the devices of `weights`; on others its regions run at any
     /// time. Returns the executor's end, too; `None` without turns and without a job, whose work could be suspended.
     ///
@@ -116,7 +125,7 @@ impl TurnService {
             let cause = format!("cannot give an executor turns on devices: {error}");
             Error::new(ErrorCode::System, cause).remedy(scarce::remedy(&error).unwrap_or(scarce::THREADS))
         };
-        let (lane, theirs) = pair().map_err(failed)?;
+        let (lane, theirs) = local_pair().map_err(failed)?;
         let turns = self.add(session, job, lane, weights, ProcessKind::Executor)?;
         let (service, member, channel) = (self.clone(), turns.member, turns.channel.clone());
         // Without a thread, dropping `turns` removes the process.
@@ -165,12 +174,12 @@ impl TurnService {
         }
         table.opened += 1;
         let member = Member(table.opened);
-        let (suspended_bytes, answer) = (0, OrderAnswer::NotAsked);
-        let process = Process { session, job, channel: channel.clone(), weights, kind, suspended_bytes, answer };
+        let (room, answer) = (ProcessRoom::None, OrderAnswer::NotAsked);
+        let process = Process { session, job, channel: channel.clone(), weights, kind, room, answer };
         table.processes.insert(member, process);
         let is_suspended = job.is_some_and(|job| table.suspended.contains(&job));
         drop(table);
-        if is_suspended && channel.send_order(TurnOrder::Suspend { room: u64::MAX }).is_err() {
+        if is_suspended && channel.send_order(TurnOrder::Suspend(MemoryBound::Unbounded)).is_err() {
             channel.close();
         }
         Ok(ProcessTurns { service: self.clone(), member, channel })
@@ -196,6 +205,7 @@ impl TurnService {
             TurnRequest::Suspended { bytes } => return self.has_answered(member, OrderAnswer::Suspended(bytes)),
             TurnRequest::Resumed => return self.has_answered(member, OrderAnswer::Resumed),
             TurnRequest::Refused(why) => return self.has_answered(member, OrderAnswer::Refused(why)),
+            TurnRequest::Needs { bytes } => return self.reserve(member, bytes),
         };
         self.change(|table, now, out| {
             let Some(process) = table.processes.get(&member) else { return };
@@ -211,7 +221,10 @@ impl TurnService {
                 TurnRequest::Wants { .. } => device.wants(now, member, &mut holds),
                 TurnRequest::Returns { turn, next, .. } => device.returns(now, member, turn, next, &mut holds),
                 TurnRequest::Leave { .. } => device.leave(now, member, &mut holds),
-                TurnRequest::Suspended { .. } | TurnRequest::Resumed | TurnRequest::Refused(_) => {}
+                TurnRequest::Suspended { .. }
+                | TurnRequest::Resumed
+                | TurnRequest::Refused(_)
+                | TurnRequest::Needs { .. } => {}
             }
             out.extend(holds.into_iter().map(|hold| (ordinal, hold)));
         });
@@ -389,7 +402,7 @@ mod tests {
     #[test]
     fn a_program_takes_turns_while_its_session_goes_on() {
         let service = Arc::<TurnService>::default();
-        let (ours, theirs) = pair().unwrap();
+        let (ours, theirs) = local_pair().unwrap();
         let weights: Weights = [(0, Weight { milli: 500, job: None })].into();
         let is_open = std::sync::atomic::AtomicBool::new(true);
         std::thread::scope(|scope| {
@@ -407,7 +420,7 @@ mod tests {
             assert!(program.receive_order().is_err(), "the session has ended");
             assert!(served.join().unwrap().is_ok());
         });
-        let (ours, theirs) = pair().unwrap();
+        let (ours, theirs) = local_pair().unwrap();
         service.serve_program(SessionId(2), None, ours, Weights::new(), || true).unwrap();
         assert!(TurnChannel::new(theirs).receive_order().is_err(), "it shares no device");
     }

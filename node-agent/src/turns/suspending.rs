@@ -1,8 +1,10 @@
 //! Orders to suspend and resume the work of a job's processes, over their lanes.
 
 use super::device_turns::Member;
+use super::kept_room::TakenRoom;
 use super::service::{OrderAnswer, ProcessKind, TurnService, TurnTable};
-use accord_fabric::turn_messages::TurnOrder;
+use super::suspend_room::ProcessRoom;
+use accord_fabric::turn_messages::{MemoryBound, TurnOrder};
 use accord_types::short_lock::ShortGuard;
 use accord_types::{SessionId, SessionKey};
 use std::collections::BTreeSet;
@@ -29,37 +31,28 @@ impl TurnService {
         table.processes.values().any(|process| process.session == session && process.kind == ProcessKind::Program)
     }
 
-    /// Returns the host memory that suspended work takes.
-    pub(crate) fn suspended_bytes(&self) -> u64 {
-        self.table.lock().processes.values().map(|process| process.suspended_bytes).sum()
-    }
-
     /// Returns the host memory that the suspended work of a job takes.
     pub(crate) fn suspended_bytes_of(&self, job: SessionKey) -> u64 {
         let table = self.table.lock();
-        table.processes.values().filter(|process| process.job == Some(job)).map(|process| process.suspended_bytes).sum()
+        table.processes.values().filter(|process| process.job == Some(job)).map(|process| process.room.bytes()).sum()
     }
 
-    /// Suspends the work of a job's processes, which may take `room` bytes of host memory together.
+    /// Suspends the work of a job's processes. Each reserves the host memory that it needs.
     ///
     /// # Errors
     /// Returns the reason if one of them refuses. All of them go on then.
-    pub(crate) fn suspend(&self, job: SessionKey, room: u64) -> Result<(), String> {
+    pub(crate) fn suspend(&self, job: SessionKey) -> Result<(), String> {
         let mut table = self.table.lock();
         table.suspended.insert(job);
         let members = table.of_job(job);
         drop(table);
-        let mut left = room;
         for member in &members {
-            match self.order(*member, TurnOrder::Suspend { room: left }) {
-                Ok(bytes) => left = left.saturating_sub(bytes),
-                Err(why) => {
-                    // Their memory is free, so that no process refuses.
-                    if let Err(error) = self.resume(job) {
-                        tracing::warn!("a refused suspension can't be undone: {error}");
-                    }
-                    return Err(why);
+            if let Err(why) = self.order(*member, TurnOrder::Suspend(MemoryBound::OfAgent)) {
+                // Their memory is free, so that no process refuses.
+                if let Err(error) = self.resume(job) {
+                    tracing::warn!("a refused suspension can't be undone: {error}");
                 }
+                return Err(why);
             }
         }
         Ok(())
@@ -74,7 +67,7 @@ impl TurnService {
         for (at, member) in members.iter().enumerate() {
             if let Err(why) = self.order(*member, TurnOrder::Resume) {
                 for resumed in &members[..at] {
-                    if let Err(error) = self.order(*resumed, TurnOrder::Suspend { room: u64::MAX }) {
+                    if let Err(error) = self.order(*resumed, TurnOrder::Suspend(MemoryBound::Unbounded)) {
                         tracing::warn!("a refused resumption can't be undone: {error}");
                     }
                 }
@@ -100,10 +93,22 @@ impl TurnService {
         let mut table = self.table.lock();
         let TurnTable { processes, suspended, .. } = &mut *table;
         let Some(process) = processes.get_mut(&member) else { return };
-        process.suspended_bytes = match answer {
-            OrderAnswer::Suspended(bytes) => bytes,
-            OrderAnswer::Resumed => 0,
-            _ => process.suspended_bytes,
+        process.room = match (answer, std::mem::take(&mut process.room)) {
+            (OrderAnswer::Suspended(bytes), ProcessRoom::Reserved(room) | ProcessRoom::Taken(room))
+                if room.bytes() == bytes =>
+            {
+                ProcessRoom::Taken(room)
+            }
+            // The agent before has reserved it, or nothing was asked for.
+            (OrderAnswer::Suspended(bytes), earlier) => {
+                drop(earlier);
+                ProcessRoom::Taken(TakenRoom::new(self.room.kept.as_ref(), bytes, false))
+            }
+            (OrderAnswer::Refused(_), taken @ ProcessRoom::Taken(_)) => taken,
+            (_, mut over) => {
+                over.free();
+                ProcessRoom::None
+            }
         };
         let is_asked = process.answer == OrderAnswer::Awaited;
         if is_asked {
@@ -119,12 +124,12 @@ impl TurnService {
         }
     }
 
-    /// Gives a process an order. Returns the bytes of host memory that its suspended work takes; 0 for a process that has ended.
-    fn order(&self, member: Member, order: TurnOrder) -> Result<u64, String> {
+    /// Gives a process an order, and waits for its answer. A process that has ended obeys.
+    fn order(&self, member: Member, order: TurnOrder) -> Result<(), String> {
         let mut table = self.table.lock();
-        let Some(process) = table.processes.get_mut(&member) else { return Ok(0) };
+        let Some(process) = table.processes.get_mut(&member) else { return Ok(()) };
         process.answer = OrderAnswer::Awaited;
-        let suspends = matches!(order, TurnOrder::Suspend { .. });
+        let suspends = matches!(order, TurnOrder::Suspend(_));
         let (channel, session) = (process.channel.clone(), process.session);
         drop(table);
         if channel.send_order(order).is_err() {
@@ -134,10 +139,10 @@ impl TurnService {
         let until = Instant::now() + ANSWER_TIMEOUT;
         let mut table = self.table.lock();
         loop {
-            let Some(process) = table.processes.get_mut(&member) else { return Ok(0) };
+            let Some(process) = table.processes.get_mut(&member) else { return Ok(()) };
             match std::mem::replace(&mut process.answer, OrderAnswer::NotAsked) {
-                OrderAnswer::Suspended(bytes) if suspends => return Ok(bytes),
-                OrderAnswer::Resumed if !suspends => return Ok(0),
+                OrderAnswer::Suspended(_) if suspends => return Ok(()),
+                OrderAnswer::Resumed if !suspends => return Ok(()),
                 OrderAnswer::Refused(why) => return Err(format!("session {session}: {why}")),
                 // Nothing, or the late answer to an order before.
                 _ => process.answer = OrderAnswer::Awaited,
@@ -187,14 +192,14 @@ mod tests {
         let service = Arc::<TurnService>::default();
         let (_turns, first) = process(&service, 1);
         std::thread::scope(|scope| {
-            let suspends = scope.spawn(|| service.suspend(JOB, 100));
-            answer(&first, TurnOrder::Suspend { room: 100 }, TurnRequest::Suspended { bytes: 5 });
+            let suspends = scope.spawn(|| service.suspend(JOB));
+            answer(&first, TurnOrder::Suspend(MemoryBound::OfAgent), TurnRequest::Suspended { bytes: 5 });
             assert_eq!(suspends.join().unwrap(), Ok(()));
             assert_eq!(service.suspended_bytes_of(JOB), 5);
             let resumes = scope.spawn(|| service.resume(JOB));
             assert_eq!(first.receive_order().unwrap(), TurnOrder::Resume);
             let (_turns, second) = process(&service, 2);
-            answer(&second, TurnOrder::Suspend { room: u64::MAX }, TurnRequest::Suspended { bytes: 0 });
+            answer(&second, TurnOrder::Suspend(MemoryBound::Unbounded), TurnRequest::Suspended { bytes: 0 });
             first.send_request(TurnRequest::Resumed).unwrap();
             assert_eq!(resumes.join().unwrap(), Ok(()));
             assert_eq!(second.receive_order().unwrap(), TurnOrder::Resume);
@@ -206,9 +211,9 @@ mod tests {
         let service = Arc::<TurnService>::default();
         let (_turns, process) = process(&service, 1);
         std::thread::scope(|scope| {
-            let suspends = scope.spawn(|| service.suspend(JOB, 100));
+            let suspends = scope.spawn(|| service.suspend(JOB));
             // As if an earlier resumption had taken too long.
-            answer(&process, TurnOrder::Suspend { room: 100 }, TurnRequest::Resumed);
+            answer(&process, TurnOrder::Suspend(MemoryBound::OfAgent), TurnRequest::Resumed);
             process.send_request(TurnRequest::Refused(SuspendRefusal::Busy)).unwrap();
             answer(&process, TurnOrder::Resume, TurnRequest::Resumed);
             assert!(suspends.join().unwrap().is_err());

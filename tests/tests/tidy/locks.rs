@@ -113,11 +113,6 @@ const TURNS: &[(&str, &str, &str)] = &[
         "the agent is told that a device has started or stopped, in that order; none does while the work is suspended or resumed",
     ),
     (
-        "crates/executor/src/turn_lane.rs",
-        "suspension",
-        "the work is suspended or resumed; only the next such order waits",
-    ),
-    (
         "libacc/client/src/node_turns.rs",
         "lane",
         "the lane to the agent is opened; only the threads that keep turns wait for it",

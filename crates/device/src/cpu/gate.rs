@@ -1,6 +1,7 @@
 //! The gate that a CPU device's regions pass in its worker.
 
 use super::stream::{Shared, Stream};
+use crate::kept_memory::KeptMemory;
 use crate::turn::{Activity, GatedDevice, TurnWords};
 use accord_types::SuspendRefusal;
 use std::sync::Arc;
@@ -26,11 +27,15 @@ impl<F: Fn() -> Vec<Arc<Stream>> + Send + Sync> GatedDevice for WorkerGate<F> {
         Ok(())
     }
 
-    fn settle(&self, _until: Instant) -> Result<u64, SuspendRefusal> {
+    fn settle(&self, _until: Instant) -> Result<(), SuspendRefusal> {
+        Ok(())
+    }
+
+    fn end_uses(&self, _until: Instant) -> Result<u64, SuspendRefusal> {
         Ok(0)
     }
 
-    fn save(&self) -> Result<(), SuspendRefusal> {
+    fn save(&self, _kept: &mut KeptMemory) -> Result<(), SuspendRefusal> {
         Ok(())
     }
 

@@ -33,6 +33,17 @@ pub(crate) struct Handle {
     fd: OwnedFd,
     /// The process, if `fd` is a socket: Linux before 5.3, some sandboxes and valgrind have no process descriptors.
     pid: Option<libc::pid_t>,
+    /// The kernel kills the process once this is closed.
+    #[allow(dead_code, reason = "it is held")]
+    lifeline: Option<OwnedFd>,
+}
+
+/// A pipe whose reading end a process inherits, and by which the kernel kills the process once this one has ended: a stopped process does not
+/// notice that. The signal for a parent's end does not serve, since the process has another parent.
+pub(crate) struct Lifeline {
+    /// The end for the process.
+    pub(crate) read: OwnedFd,
+    pub(crate) write: OwnedFd,
 }
 
 impl Handle {
@@ -42,8 +53,10 @@ impl Handle {
     /// Returns an error if there is no such process.
     pub(crate) fn new(pid: libc::pid_t, socket: BorrowedFd<'_>) -> std::io::Result<Self> {
         match open(pid) {
-            Ok(fd) => Ok(Self { fd, pid: None }),
-            Err(error) if sandbox::is_refusal(&error) => Ok(Self { fd: socket.try_clone_to_owned()?, pid: Some(pid) }),
+            Ok(fd) => Ok(Self { fd, pid: None, lifeline: None }),
+            Err(error) if sandbox::is_refusal(&error) => {
+                Ok(Self { fd: socket.try_clone_to_owned()?, pid: Some(pid), lifeline: None })
+            }
             Err(error) => Err(error),
         }
     }
@@ -51,7 +64,23 @@ impl Handle {
     /// Creates a handle of no process.
     #[cfg(test)]
     pub(crate) fn of_no_process() -> Self {
-        Self { fd: std::fs::File::open("/dev/null").expect("it is always there").into(), pid: None }
+        Self { fd: std::fs::File::open("/dev/null").expect("it is always there").into(), pid: None, lifeline: None }
+    }
+
+    /// Lets the kernel kill the process, whose number is `pid` and which has the reading end, once this value is dropped, or this process has
+    /// ended. Sandboxes may not support that.
+    pub(crate) fn end_with(self, pid: libc::pid_t, lifeline: Lifeline) -> Self {
+        /// The commands of fcntl(2) that choose the process and the signal.
+        const F_SETOWN: libc::c_int = 8;
+        const F_SETSIG: libc::c_int = 10;
+        let read = lifeline.read.as_raw_fd();
+        // SAFETY: the descriptor is open. What is set belongs to the open file, which the process keeps.
+        unsafe {
+            if libc::fcntl(read, F_SETOWN, pid) == 0 && libc::fcntl(read, F_SETSIG, libc::SIGKILL) == 0 {
+                libc::fcntl(read, libc::F_SETFL, libc::O_ASYNC);
+            }
+        }
+        Self { lifeline: Some(lifeline.write), ..self }
     }
 
     /// Kills the process and waits until it has ended.
@@ -156,7 +185,7 @@ mod tests {
             let (mut child, socket) = waiting();
             let pid = child.id().cast_signed();
             let handle = if by_socket {
-                Handle { fd: socket.as_fd().try_clone_to_owned().unwrap(), pid: Some(pid) }
+                Handle { fd: socket.as_fd().try_clone_to_owned().unwrap(), pid: Some(pid), lifeline: None }
             } else {
                 Handle::new(pid, socket.as_fd()).unwrap()
             };
@@ -165,5 +194,19 @@ mod tests {
             assert!(handle.has_ended_within(Some(Duration::ZERO)), "{by_socket}");
             assert!(!child.wait().unwrap().success());
         }
+    }
+
+    #[test]
+    fn a_stopped_process_ends_with_the_one_that_looks_after_it() {
+        let (read, write) = crate::cpu::detach::pipe().unwrap();
+        let theirs = read.try_clone().unwrap();
+        let mut child = Command::new("sleep").arg("1000").stdin(Stdio::from(theirs)).spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let (_near, far) = UnixStream::pair().unwrap();
+        let handle = Handle::new(pid, far.as_fd()).unwrap().end_with(pid, Lifeline { read, write });
+        handle.stop();
+        assert!(!handle.has_ended_within(Some(Duration::from_millis(50))), "it has ended too early");
+        drop(handle);
+        assert!(!child.wait().unwrap().success());
     }
 }

@@ -5,7 +5,7 @@ use super::config::{WORKER_ENV, WORKER_SAYS};
 use super::detach::{Detached, Started, above_stdio, pipe};
 use super::library_version;
 use super::output::Output;
-use super::process::{self, CHECK_INTERVAL, Handle};
+use super::process::{self, CHECK_INTERVAL, Handle, Lifeline};
 use super::watched::StartWatch;
 use crate::program::ProgramSpec;
 use accord_types::{DeviceInfo, Error, ErrorCode, Result, os_text, sandbox};
@@ -38,7 +38,9 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     };
     let (mut socket, theirs) = UnixStream::pair().map_err(|e| fail("socket pair", sandbox::named("socketpair", e)))?;
     let theirs = above_stdio(theirs.into()).map_err(|e| fail("socket pair", e))?;
-    let keep = [arena.fd().as_raw_fd(), theirs.as_raw_fd()];
+    let (read, write) = pipe().map_err(|e| fail("pipe", e))?;
+    let lifeline = Lifeline { read, write };
+    let keep = [arena.fd().as_raw_fd(), theirs.as_raw_fd(), lifeline.read.as_raw_fd()];
     let null: OwnedFd = File::open("/dev/null").map_err(|e| fail("/dev/null", e))?.into();
     let null = above_stdio(null).map_err(|e| fail("/dev/null", e))?;
     let pipes = match &program.output {
@@ -87,6 +89,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     if pid.cast_unsigned() != started.pid {
         process = Handle::new(pid, socket.as_fd()).map_err(|e| fail("pidfd_open", e))?;
     }
+    process = process.end_with(pid, lifeline);
     let output = pipes.map(|(out, _, err, _, sink)| Output::start(out, err, sink)).transpose()?;
     Ok(Worker { socket, process, pid: pid.cast_unsigned(), output })
 }

@@ -1,6 +1,7 @@
 //! The thread that keeps a device's turn: it asks the agent for one when a region waits, and returns it.
 
 use super::words::{Gate, TurnWords};
+use crate::kept_memory::KeptMemory;
 use accord_types::SuspendRefusal;
 use accord_types::short_lock::ShortLock;
 use accord_types::{NextTurn, threads};
@@ -55,18 +56,25 @@ pub trait GatedDevice: Send + Sync {
     /// Returns the reason if that is impossible.
     fn hold_work(&self) -> Result<(), SuspendRefusal>;
 
-    /// Waits for the end of the work that was put in before [`GatedDevice::hold_work`]. Returns the bytes of host memory that
-    /// [`GatedDevice::save`] takes.
+    /// Waits for the end of the work that was put in before [`GatedDevice::hold_work`]. Work of the process's other devices may still
+    /// use the memory.
     ///
     /// # Errors
-    /// Returns the reason if it does not end in time, or the memory can't leave the device.
-    fn settle(&self, until: Instant) -> Result<u64, SuspendRefusal>;
+    /// Returns the reason if it does not end in time.
+    fn settle(&self, until: Instant) -> Result<(), SuspendRefusal>;
 
-    /// Moves the device's memory to host memory.
+    /// Ends all uses of the device's memory, once the work of all of the process's devices has ended. Returns the bytes of host memory
+    /// that [`GatedDevice::save`] takes.
+    ///
+    /// # Errors
+    /// Returns the reason if a use does not end in time, or the memory can't leave the device.
+    fn end_uses(&self, until: Instant) -> Result<u64, SuspendRefusal>;
+
+    /// Moves the device's memory to host memory, that of `kept` as far as it suffices.
     ///
     /// # Errors
     /// Returns the reason if that is impossible. The memory is as before then.
-    fn save(&self) -> Result<(), SuspendRefusal>;
+    fn save(&self, kept: &mut KeptMemory) -> Result<(), SuspendRefusal>;
 
     /// Brings the device's memory back to its addresses.
     ///
@@ -361,11 +369,15 @@ mod tests {
             Ok(())
         }
 
-        fn settle(&self, _until: Instant) -> Result<u64, SuspendRefusal> {
+        fn settle(&self, _until: Instant) -> Result<(), SuspendRefusal> {
+            Ok(())
+        }
+
+        fn end_uses(&self, _until: Instant) -> Result<u64, SuspendRefusal> {
             Ok(0)
         }
 
-        fn save(&self) -> Result<(), SuspendRefusal> {
+        fn save(&self, _kept: &mut KeptMemory) -> Result<(), SuspendRefusal> {
             Ok(())
         }
 

@@ -154,6 +154,28 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// Returns the lane's descriptors for [`super::Handover`]. Empty if the lane can't leave this process.
     #[doc(hidden)]
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
+
+    /// Whether the lane carries descriptors, by [`Lane::send_descriptors`].
+    fn carries_descriptors(&self) -> bool {
+        false
+    }
+
+    /// Sends up to [`super::DESCRIPTORS_MAX`] descriptors to the peer, a process of this machine, without blocking. The peer calls
+    /// [`Lane::receive_descriptors`] as soon as it has read the bytes that were written before.
+    ///
+    /// # Errors
+    /// Returns the system's error, and `Unsupported` if the lane carries bytes only.
+    fn send_descriptors(&self, _descriptors: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    /// Blocks until the next descriptors have arrived.
+    ///
+    /// # Errors
+    /// Returns the system's error, `UnexpectedEof` once the peer has gone, and `Unsupported` if the lane carries bytes only.
+    fn receive_descriptors(&self) -> io::Result<Vec<std::os::fd::OwnedFd>> {
+        Err(ErrorKind::Unsupported.into())
+    }
 }
 
 /// A shared lane.

@@ -8,6 +8,7 @@
 mod inline_write;
 mod windows;
 
+use super::descriptors;
 use super::lane::{Lane, LaneProperties, SharedLane, Transport};
 use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::shared_memory::{HeaderWord, Ring, SPACE, SharedMemory};
@@ -369,6 +370,18 @@ impl Lane for Shm {
 
     fn properties(&self) -> LaneProperties {
         LaneProperties { polls_per_yield: POLLS_PER_YIELD, ..LaneProperties::new(Transport::Shm, false) }
+    }
+
+    fn carries_descriptors(&self) -> bool {
+        true
+    }
+
+    fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        descriptors::send(&self.in_doorbell, descriptors)
+    }
+
+    fn receive_descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        descriptors::receive(&self.out_doorbell)
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

@@ -1,6 +1,7 @@
 //! Lanes over a socket: TCP connections, and the UNIX sockets that carry the handshake of shared memory.
 
 use super::address::{PeerAddress, is_loopback};
+use super::descriptors;
 use super::lane::{Lane, LaneProperties, LocalClient, SharedLane, Transport};
 use super::offered_memory::OfferedMemory;
 use super::remote_memory::{MemoryKind, RemoteMemory};
@@ -16,6 +17,7 @@ use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -159,9 +161,19 @@ pub fn pair() -> io::Result<(SharedLane, SharedLane)> {
     Ok((adopt(near.into())?, adopt(far.into())?))
 }
 
-/// Creates a lane from a TCP socket received from another process, which has set its options.
+/// Creates the two ends of a lane over a UNIX socket, which also carries descriptors.
+///
+/// # Errors
+/// Returns the system's error if it has no socket.
+pub fn local_pair() -> io::Result<(SharedLane, SharedLane)> {
+    let (near, far) = UnixStream::pair()?;
+    Ok((Arc::new(plain(near.into())), Arc::new(plain(far.into()))))
+}
+
+/// Creates a lane from a socket received from another process, which has set its options.
 pub(super) fn received(fd: OwnedFd) -> SharedLane {
-    Arc::new(Socket::tcp(fd))
+    let is_local = SockRef::from(&fd).local_addr().is_ok_and(|address| address.is_unix());
+    Arc::new(if is_local { plain(fd) } else { Socket::tcp(fd) })
 }
 
 /// Creates a lane from a stream socket that does not use TCP.
@@ -322,6 +334,22 @@ impl Lane for Socket {
         }
     }
 
+    fn carries_descriptors(&self) -> bool {
+        !matches!(self.kind, Kind::Tcp { .. })
+    }
+
+    fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        if self.carries_descriptors() {
+            descriptors::send(&self.fd, descriptors)
+        } else {
+            Err(ErrorKind::Unsupported.into())
+        }
+    }
+
+    fn receive_descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        if self.carries_descriptors() { descriptors::receive(&self.fd) } else { Err(ErrorKind::Unsupported.into()) }
+    }
+
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let offered = match &self.kind {
             Kind::OffersMemory(offered) => Some(offered.descriptors()),
@@ -334,7 +362,6 @@ impl Lane for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::net::UnixStream;
     use std::thread;
 
     /// Returns two ends, of which the first spins even with few cores.

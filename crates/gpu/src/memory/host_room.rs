@@ -1,9 +1,10 @@
-//! Page-locked host memory for a device's memory, in large pages and prepared by several threads: the driver's own page-locked
-//! memory comes at 2 GB/s on an H200's host, this at 20 GB/s.
+//! Host memory for a device's memory, prepared by several threads: the agent's, whose pages are there, or new memory in large pages.
+//! It is not page-locked, because the driver locks at 22 GB/s on an H200's host, and threads copy through page-locked slots at twice
+//! that.
 
-use crate::context::Context;
-use crate::driver::DriverError;
 use crate::numa::NumaAffinity;
+use accord_device::{KeptPart, provide_pages};
+use accord_types::short_lock::ShortLock;
 use accord_types::threads;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -13,85 +14,72 @@ use std::sync::mpsc::{Receiver, channel};
 
 /// Most threads that prepare memory. More are no faster.
 const THREADS_MAX: usize = 8;
-/// The distance of writes that make the kernel provide all pages.
-const STEP: usize = 4096;
 
-/// Page-locked host memory.
+/// Host memory for a piece.
 pub(super) struct HostRoom {
-    context: Arc<Context>,
     start: *mut c_void,
     len: usize,
-    is_locked: bool,
+    /// The agent's memory, if it is of that.
+    kept: Option<KeptPart>,
 }
 
 // SAFETY: the memory may be used and freed by any thread.
 unsafe impl Send for HostRoom {}
 
 impl HostRoom {
-    /// Provides the memory. The context is current.
-    fn new(context: &Arc<Context>, len: u64) -> Result<Self, DriverError> {
-        let out_of_memory = DriverError { call: "mmap", code: DriverError::OUT_OF_MEMORY };
-        let len = usize::try_from(len).map_err(|_| out_of_memory)?;
+    /// Provides the memory, with all pages; `None` without memory.
+    fn new(len: usize, kept: Option<KeptPart>) -> Option<Self> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: the kernel chooses the place.
-        let start = unsafe { libc::mmap(null_mut(), len, access, kind, -1, 0) };
+        let start = match &kept {
+            Some(part) => part.start(),
+            // SAFETY: the kernel chooses the place.
+            None => unsafe { libc::mmap(null_mut(), len, access, kind, -1, 0) },
+        };
         if start == libc::MAP_FAILED {
-            return Err(out_of_memory);
+            return None;
         }
-        let mut room = Self { context: Arc::clone(context), start, len, is_locked: false };
-        // SAFETY: the memory was mapped above, and has no other users. Without large pages it is slower.
-        unsafe {
-            libc::madvise(start, len, libc::MADV_HUGEPAGE);
-            for at in (0..len).step_by(STEP) {
-                start.cast::<u8>().add(at).write_volatile(0);
-            }
-            context.driver.cuMemHostRegister_v2(start, len, 0)?;
-        }
-        room.is_locked = true;
-        Ok(room)
+        // SAFETY: the memory has no other users, and nothing is in it.
+        unsafe { provide_pages(start, len) };
+        Some(Self { start, len, kept })
     }
 
     /// Returns the first address.
-    pub(super) fn start(&self) -> *mut c_void {
-        self.start
+    pub(super) fn start(&self) -> usize {
+        self.start.expose_provenance()
     }
 }
 
 impl Drop for HostRoom {
     fn drop(&mut self) {
-        // SAFETY: no copy uses the memory any more.
-        unsafe {
-            if self.is_locked
-                && let Ok(_current) = self.context.enter()
-            {
-                let _ = self.context.driver.cuMemHostUnregister(self.start);
-            }
-            libc::munmap(self.start, self.len);
+        if self.kept.is_none() {
+            // SAFETY: no copy uses the memory any more.
+            unsafe { libc::munmap(self.start, self.len) };
         }
     }
 }
 
-/// Rooms in the order in which threads finish them, with their numbers.
-pub(super) type Rooms = Receiver<(usize, Result<HostRoom, DriverError>)>;
+/// Rooms in the order in which threads finish them, with their numbers; `None` without memory.
+pub(super) type Rooms = Receiver<(usize, Option<HostRoom>)>;
 
-/// Starts to provide a room of each of these lengths, on processors near the device. After an error further rooms may be missing.
-pub(super) fn rooms(context: &Arc<Context>, numa: &NumaAffinity, lens: Vec<u64>) -> Rooms {
+/// A length, with the agent's memory for it if there is some.
+pub(super) type RoomRequest = (usize, Option<KeptPart>);
+
+/// Starts to provide a room for each request, on processors near the device. After a failure further rooms may be missing.
+pub(super) fn rooms(numa: &NumaAffinity, requests: Vec<RoomRequest>) -> Rooms {
     let (give, take) = channel();
-    let (next, count) = (Arc::new(AtomicUsize::new(0)), lens.len());
-    let lens = Arc::new(lens);
+    let (next, count) = (Arc::new(AtomicUsize::new(0)), requests.len());
+    let requests: Arc<[_]> = requests.into_iter().map(|request| ShortLock::new(Some(request))).collect();
     for started in 0..THREADS_MAX.min(count) {
-        let (give, next, lens, context, numa) =
-            (give.clone(), next.clone(), lens.clone(), context.clone(), numa.clone());
+        let (give, next, requests, numa) = (give.clone(), next.clone(), requests.clone(), numa.clone());
         let work = move |near: bool| {
             if near {
                 numa.bind();
             }
-            let Ok(_current) = context.enter() else { return };
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(len) = lens.get(at) else { return };
-                let room = HostRoom::new(&context, *len);
-                let is_last = room.is_err();
+                let Some((len, kept)) = requests.get(at).and_then(|request| request.lock().take()) else { return };
+                let room = HostRoom::new(len, kept);
+                let is_last = room.is_none();
                 if give.send((at, room)).is_err() || is_last {
                     return;
                 }

@@ -120,6 +120,19 @@ impl CopyPool {
         stream: CUstream,
         slots: &Arc<SlotPool>,
     ) -> Result<(), CopyError> {
+        self.wait(&self.begin_upload(from, len, to, stream, slots))
+    }
+
+    /// Begins a copy as [`CopyPool::upload`]. The memory must stay until the returned tracker was waited for, or the pool is closed
+    /// and all slots are back.
+    pub(crate) fn begin_upload(
+        &self,
+        from: usize,
+        len: usize,
+        to: CUdeviceptr,
+        stream: CUstream,
+        slots: &Arc<SlotPool>,
+    ) -> Arc<Tracker> {
         let upload = Upload::new(from, len, to, stream, slots, self.shared.threads_max);
         let tracker = Arc::clone(&upload.tracker);
         let mut state = self.shared.lock();
@@ -127,7 +140,7 @@ impl CopyPool {
         self.shared.start_threads(&mut state);
         drop(state);
         self.shared.work_available.notify_one();
-        self.wait(&tracker)
+        tracker
     }
 
     /// Creates a tracker for downloads of these lengths.
