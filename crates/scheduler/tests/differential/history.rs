@@ -5,7 +5,7 @@ use accord_scheduler::amount::Amount;
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::path_class::{PathClass, PathTimesByClass};
-use accord_scheduler::policy::{Account, Quota};
+use accord_scheduler::policy::{Account, PreemptMode, Quota};
 use accord_scheduler::request::{Alternative, Count, Locality, Part, Take};
 use accord_scheduler::{
     AccountId, DrainTarget, Effect, Input, JobId, Members, Millis, Policy, Request, Reservation, ReservationId,
@@ -43,6 +43,11 @@ pub(crate) struct History {
     running: BTreeSet<JobId>,
     /// Confirmations that agents have yet to send.
     releasing: BTreeSet<(JobId, NodeId)>,
+    /// Orders to suspend jobs, or to resume them, that agents have not answered.
+    orders: Vec<(JobId, NodeId, bool)>,
+    /// The users of jobs, and that of the last request.
+    users: BTreeMap<JobId, String>,
+    asked: String,
     reservations: u64,
     dense: bool,
 }
@@ -76,6 +81,9 @@ impl History {
             waiting: BTreeSet::new(),
             running: BTreeSet::new(),
             releasing: BTreeSet::new(),
+            orders: Vec::new(),
+            users: BTreeMap::new(),
+            asked: String::new(),
             reservations: 0,
             dense,
         };
@@ -117,7 +125,10 @@ impl History {
             match effect {
                 Effect::Queued { job } => {
                     self.waiting.insert(*job);
+                    self.users.insert(*job, self.asked.clone());
                 }
+                Effect::Suspend { job, node } => self.orders.push((*job, *node, true)),
+                Effect::Resume { job, node } => self.orders.push((*job, *node, false)),
                 Effect::Started { job, .. } => {
                     self.waiting.remove(job);
                     self.running.insert(*job);
@@ -152,8 +163,11 @@ impl History {
         if are_new || self.up.len() < self.nodes.len() && self.random.one_in(3) {
             return self.join();
         }
+        if !self.orders.is_empty() && self.random.one_in(3) {
+            return self.answer();
+        }
         let by = "root".to_owned();
-        match self.random.below(100) {
+        match self.random.below(106) {
             0..40 => self.ask(),
             40..62 => match self.some_release() {
                 Some((job, node)) => Input::Released { job, node },
@@ -238,7 +252,31 @@ impl History {
                 }
                 Input::PathTimes(times)
             }
+            100..103 => match some(&mut self.random, &self.running) {
+                Some(job) => Input::Suspend { job, by: self.owner_or_root(job), reason: String::new() },
+                None => Input::Tick,
+            },
+            103..106 => match some(&mut self.random, &self.running) {
+                Some(job) => Input::Resume { job, by: self.owner_or_root(job) },
+                None => Input::Tick,
+            },
             _ => Input::Tick,
+        }
+    }
+
+    fn owner_or_root(&mut self, job: JobId) -> String {
+        let owner = self.users.get(&job).filter(|_| self.random.one_in(2));
+        owner.cloned().unwrap_or_else(|| "root".to_owned())
+    }
+
+    /// Returns an agent's answer to an order, which may be an old one.
+    fn answer(&mut self) -> Input {
+        let at = if self.random.one_in(4) { self.random.below(self.orders.len() as u64) as usize } else { 0 };
+        let (job, node, suspend) = self.orders.remove(at);
+        let outcome = if self.random.one_in(6) { Err("no memory".to_owned()) } else { Ok(()) };
+        match suspend {
+            true => Input::Suspended { job, node, outcome },
+            false => Input::Resumed { job, node, outcome },
         }
     }
 
@@ -378,6 +416,7 @@ impl History {
         }
         let origin = (!self.random.one_in(3)).then(|| NodeId(self.random.below(self.nodes.len() as u64) as u32));
         let user = self.random.pick(&USERS).to_owned();
+        self.asked.clone_from(&user);
         Input::Ask { user, account, origin, request: self.request() }
     }
 
@@ -511,6 +550,8 @@ fn policy(random: &mut Random) -> Policy {
         ageing_ms: 30_000,
         quantum_ms: 10_000 + 5_000 * random.below(4),
         grace_ms: 2_000,
+        preempt_mode: if random.one_in(2) { PreemptMode::Suspend } else { PreemptMode::Off },
+        preempt_exempt_ms: random.pick(&[0, 0, 5_000, 40_000]),
         default_limit_ms: random.one_in(2).then_some(15_000),
         longest_wait_ms: random.one_in(4).then_some(200_000),
         keep_ms: 10_000,
