@@ -124,11 +124,7 @@ impl Naive {
 
     pub(super) fn resumed(&mut self, id: JobId, node: NodeId, outcome: Result<(), String>, effects: &mut Vec<Effect>) {
         match (self.stage(id), outcome) {
-            (Some(Resuming | Undoing), Ok(())) => {
-                if self.is_last_answer(id, node) {
-                    self.go_on(id, effects);
-                }
-            }
+            (Some(Resuming | Undoing), Ok(())) if self.is_last_answer(id, node) => self.go_on(id, effects),
             (Some(Resuming), Err(why)) => {
                 let why = self.on_node(node, &why);
                 effects.push(Effect::SuspensionFailed { job: id, why: format!("it can't be resumed: {why}") });
