@@ -204,12 +204,13 @@ fn a_lent_guarantee_comes_back_at_once_and_no_job_within_one_gives_way() {
     let text = "preempt-mode = \"suspend\"\npreempt-exempt-time = \"0s\"\n[account.a]\nguaranteed = { nvidia = 2 }\n\
                 users = [\"*\"]\n[account.b]\nusers = [\"eva\"]\ndefault-for = [\"eva\"]\npriorities = [0, 9]\n";
     let mut site = Site::new(text, 2);
-    site.ask_as("b", "2:nvidia limit=30m");
+    let effects = site.ask_as("b/eva", "2:nvidia limit=30m");
+    assert!(site.runs(1), "{effects:?}");
     assert_eq!(asked_to_give_way(&site.ask_as("a", "1:nvidia limit=5h")), [1]);
     site.suspended(1, Ok(()));
     assert!(site.runs(2));
     site.now += 2 * HOUR;
-    assert_eq!(asked_to_give_way(&site.ask_as("b", "2:nvidia limit=1h priority=9")), [0; 0]);
+    assert_eq!(asked_to_give_way(&site.ask_as("b/eva", "2:nvidia limit=1h priority=9")), [0; 0]);
     let text = site.scheduler.suspension(JobId(1)).unwrap().reason;
     assert_eq!(text, "it is within the guarantee of its account");
 }

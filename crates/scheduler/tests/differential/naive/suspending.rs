@@ -147,7 +147,7 @@ impl Naive {
     }
 
     pub(super) fn lost_while_suspending(&mut self, id: JobId, node: NodeId, effects: &mut Vec<Effect>) {
-        let job = &self.jobs[&id];
+        let Some(job) = self.jobs.get(&id) else { return };
         let mut there = job.grants.iter().filter(|grant| grant.device.node == node);
         if job.phase != NPhase::Running || there.any(|grant| grant.hold == NHold::Held) {
             return;
