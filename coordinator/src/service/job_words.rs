@@ -64,7 +64,7 @@ pub(super) fn why_suspended(scheduler: &Scheduler, job: JobId) -> Option<String>
     let SuspensionView { stage, cause, by, reason, .. } = scheduler.suspension(job)?;
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     let waits = if stage == SuspensionStage::Waiting { "it waits for its devices to be free, " } else { "" };
-    let by = if cause == SuspensionCause::Owner { "its owner".to_owned() } else { by };
+    let by = if cause == SuspensionCause::Owner && !by.is_empty() { "its owner".to_owned() } else { by };
     Some(match by.is_empty() {
         true => format!("{waits}suspended under an earlier coordinator"),
         false => format!("{waits}suspended by {by}{because}"),
@@ -159,7 +159,7 @@ fn waiting(scheduler: &Scheduler, job: &JobView, is_seen: &dyn Fn(&JobView) -> b
     lines.extend(explained.reason.map(|reason| format!("why: {reason}")));
     let giving_way: Vec<String> = scheduler.gave_way_to(job.job).map(|other| format!("job {other}")).collect();
     if !giving_way.is_empty() {
-        lines.push(format!("{} gives way to it, and is being suspended", names(&giving_way)));
+        lines.push(format!("it starts once these are suspended, which give way to it: {}", names(&giving_way)));
     }
     if scheduler.is_on_hold(job.job) {
         lines.push(format!("to start it has to be released: accord release {}", job.job));

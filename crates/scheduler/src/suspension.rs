@@ -81,11 +81,11 @@ pub(crate) struct Suspension {
 }
 
 impl Suspension {
-    /// Returns the suspension of a job that an earlier scheduler has suspended.
+    /// Returns the suspension of a job that an earlier scheduler has suspended. Its origin is not known, so that its owner may resume it, too.
     pub(crate) fn earlier(now: Millis, left_ms: u64) -> Self {
         let (by, reason) = (String::new(), String::new());
         let (stage, awaited, answer_by) = (SuspensionStage::Suspended, BTreeSet::new(), Millis::NEVER);
-        let (cause, resumes_from) = (SuspensionCause::default(), Millis(0));
+        let (cause, resumes_from) = (SuspensionCause::Owner, Millis(0));
         Self { stage, awaited, answer_by, left_ms, since: now, cause, by, reason, resumes_from }
     }
 

@@ -54,7 +54,9 @@ impl Scheduler {
             self.mark_awaited(id);
         }
         self.preempted.remove(&id);
-        if let Some(suspension) = self.jobs.get_mut(&id).and_then(|job| job.suspension.as_mut()) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.suspension_refused = None;
+        if let Some(suspension) = &mut job.suspension {
             (suspension.cause, suspension.by, suspension.reason) = (SuspensionCause::Administrator, by, reason);
         }
     }
