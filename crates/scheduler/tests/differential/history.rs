@@ -28,6 +28,15 @@ const GIB: u64 = 1 << 30;
 const USERS: [&str; 3] = ["eva", "tom", "uli"];
 const RESERVATIONS: [&str; 2] = ["course", "service"];
 
+/// A request of a user.
+#[derive(Clone)]
+struct Ask {
+    user: String,
+    account: String,
+    origin: Option<NodeId>,
+    request: Request,
+}
+
 /// A simulated driver, which plays users, agents and administrators.
 pub(crate) struct History {
     pub(crate) random: Random,
@@ -45,9 +54,9 @@ pub(crate) struct History {
     releasing: BTreeSet<(JobId, NodeId)>,
     /// Orders to suspend jobs, or to resume them, that agents have not answered.
     orders: Vec<(JobId, NodeId, bool)>,
-    /// The users of jobs, and that of the last request.
-    users: BTreeMap<JobId, String>,
-    asked: String,
+    /// The requests of jobs, and the last one.
+    asks: BTreeMap<JobId, Ask>,
+    asked: Option<Ask>,
     reservations: u64,
     dense: bool,
 }
@@ -82,8 +91,8 @@ impl History {
             running: BTreeSet::new(),
             releasing: BTreeSet::new(),
             orders: Vec::new(),
-            users: BTreeMap::new(),
-            asked: String::new(),
+            asks: BTreeMap::new(),
+            asked: None,
             reservations: 0,
             dense,
         };
@@ -125,7 +134,7 @@ impl History {
             match effect {
                 Effect::Queued { job } => {
                     self.waiting.insert(*job);
-                    self.users.insert(*job, self.asked.clone());
+                    self.asks.extend(self.asked.clone().map(|asked| (*job, asked)));
                 }
                 Effect::Suspend { job, node } => self.orders.push((*job, *node, true)),
                 Effect::Resume { job, node } => self.orders.push((*job, *node, false)),
@@ -265,8 +274,8 @@ impl History {
     }
 
     fn owner_or_root(&mut self, job: JobId) -> String {
-        let owner = self.users.get(&job).filter(|_| self.random.one_in(2));
-        owner.cloned().unwrap_or_else(|| "root".to_owned())
+        let owner = self.asks.get(&job).filter(|_| self.random.one_in(2));
+        owner.map_or_else(|| "root".to_owned(), |asked| asked.user.clone())
     }
 
     /// Returns an agent's answer to an order, which may be an old one.
@@ -406,7 +415,22 @@ impl History {
         Input::Reserve(Box::new(reservation))
     }
 
+    /// Returns a new request, or that of a running job again with the highest priority.
     fn ask(&mut self) -> Input {
+        let again = some(&mut self.random, &self.running).and_then(|job| self.asks.get(&job));
+        let asked = match again.cloned().filter(|_| self.random.one_in(4)) {
+            Some(mut again) => {
+                (again.request.priority, again.request.reservation) = (2, None);
+                again
+            }
+            None => self.new_ask(),
+        };
+        self.asked = Some(asked.clone());
+        let Ask { user, account, origin, request } = asked;
+        Input::Ask { user, account, origin, request }
+    }
+
+    fn new_ask(&mut self) -> Ask {
         let has_others_below =
             |account: &String| self.accounts.iter().any(|known| known.starts_with(&format!("{account}/")));
         let leaves = self.accounts.iter().filter(|account| !self.dense || !has_others_below(account));
@@ -416,8 +440,7 @@ impl History {
         }
         let origin = (!self.random.one_in(3)).then(|| NodeId(self.random.below(self.nodes.len() as u64) as u32));
         let user = self.random.pick(&USERS).to_owned();
-        self.asked.clone_from(&user);
-        Input::Ask { user, account, origin, request: self.request() }
+        Ask { user, account, origin, request: self.request() }
     }
 
     fn request(&mut self) -> Request {
