@@ -54,7 +54,8 @@ pub(crate) struct JobsArgs {
 
 /// `accord suspend`.
 ///
-/// Asks the coordinator of ACCORD_COORDINATOR as an administrator. A job that can't be suspended goes on, and the reason is printed.
+/// Asks the coordinator of ACCORD_COORDINATOR. Users suspend their own jobs, administrators those of all users. A job that can't be suspended goes on, and
+/// the reason is printed.
 #[derive(Args, Debug)]
 pub(crate) struct SuspendArgs {
     /// Numbers of running jobs, as accord queue shows them.
@@ -67,7 +68,8 @@ pub(crate) struct SuspendArgs {
 
 /// `accord resume`.
 ///
-/// Asks the coordinator of ACCORD_COORDINATOR as an administrator. A job whose devices other jobs hold is resumed once they are free.
+/// Asks the coordinator of ACCORD_COORDINATOR. Users resume what they have suspended themselves, administrators each job. A job whose devices other jobs
+/// hold is resumed once they are free.
 #[derive(Args, Debug)]
 pub(crate) struct ResumeArgs {
     /// Numbers of suspended jobs, as accord queue shows them.

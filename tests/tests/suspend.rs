@@ -206,8 +206,6 @@ fn orders_for_other_jobs_are_refused() {
     waiting.running.await_errors("job 2 waits").unwrap();
     assert_prints(&cluster, &["suspend", "2"], 125, &["only running jobs are suspended"]);
     assert_prints(&cluster, &["resume", "1"], 125, &["is not suspended"]);
-    let refused = accord(&cluster, "program", &["suspend", "1"]);
-    assert!(refused.code() != 0 && refused.stderr.contains("may not"), "{}", refused.report());
     one.finish(0);
     waiting.finish(0);
 }
@@ -275,5 +273,66 @@ fn a_program_stays_suspended_when_its_agent_starts_anew() {
     await_state(&cluster, 1, Some("suspended"));
     assert_prints(&cluster, &["resume", "1"], 0, &["runs"]);
     one.await_step(2);
+    one.finish(2);
+}
+
+#[test]
+fn a_job_on_two_nodes_gives_way_to_a_higher_priority_and_goes_on_with_the_right_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("policy.toml");
+    let text = "preempt-mode = \"suspend\"\npreempt-exempt-time = \"0s\"\n[site]\npriorities = [0, 9]\n";
+    std::fs::write(&policy, text).unwrap();
+    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").env("ACCORD_POLICY", &policy).start().unwrap();
+    let program = test_program(PROGRAM).unwrap();
+    for (first, node) in [(1, ELSEWHERE.to_owned()), (3, cluster.host(0))] {
+        let low = Stepping::start(&cluster, &program, &node, "2:cpu nodes=2 limit=1h");
+        low.ask();
+        low.await_step(1);
+        let high = Stepping::start(&cluster, &program, ELSEWHERE, "2:cpu nodes=2 limit=1h priority=5");
+        high.ask();
+        high.await_step(1);
+        let (number, words) = (first.to_string(), format!("suspended by job {}", first + 1));
+        assert_prints(&cluster, &["explain", "job", &number], 0, &[&words, "it goes on in", "its priority is 5"]);
+        assert_prints(&cluster, &["queue"], 0, &["suspended", "goes on in"]);
+        low.ask();
+        high.ask();
+        high.await_step(2);
+        assert_eq!(low.steps(), 1, "a suspended job computes");
+        let refused = accord(&cluster, "program", &["resume", &number]);
+        assert!(refused.code() != 0 && refused.stderr.contains("goes on by itself"), "{}", refused.report());
+        high.finish(2);
+        low.await_step(2);
+        await_state(&cluster, first, Some("running"));
+        low.finish(2);
+        await_state(&cluster, first, None);
+        assert_prints(&cluster, &["history", "--json"], 0, &[&words, &format!("job {first} is resumed")]);
+    }
+}
+
+#[test]
+fn an_owner_suspends_a_job_and_resumes_it() {
+    let (cluster, program) = (one_device().start().unwrap(), test_program(PROGRAM).unwrap());
+    let one = Stepping::start(&cluster, &program, ELSEWHERE, "1:cpu limit=1h");
+    one.ask();
+    one.await_step(1);
+    let own = |command: &str, code: i32, words: &str| {
+        let finished = accord(&cluster, "program", &[command, "1"]);
+        let has_words = finished.stdout.contains(words) || finished.stderr.contains(words);
+        assert!(finished.code() == code && has_words, "no {words:?}\n{}", finished.report());
+    };
+    own("suspend", 0, "suspended by its owner");
+    one.ask();
+    own("resume", 0, "runs");
+    one.await_step(2);
+    own("suspend", 125, "suspend it again in");
+    // What an administrator has suspended an owner does not resume.
+    assert_prints(&cluster, &["suspend", "1"], 0, &["is suspended"]);
+    own("resume", 125, "only an administrator resumes it");
+    assert_prints(&cluster, &["resume", "1"], 0, &["runs"]);
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("policy.toml");
+    std::fs::write(&text, "suspend-by = \"administrators\"\n").unwrap();
+    assert_prints(&cluster, &["policy", "apply", text.to_str().unwrap()], 0, &["is in effect"]);
+    own("suspend", 125, "only administrators suspend and resume jobs");
     one.finish(2);
 }

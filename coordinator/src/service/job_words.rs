@@ -8,7 +8,8 @@ use accord_scheduler::ledger::{EndedJob, JobEvent, JobUse, Submission};
 use accord_scheduler::path_class::PathClass;
 use accord_scheduler::units::{long_time_text, milli_text};
 use accord_scheduler::{
-    DevicesOnNode, JobId, JobView, Millis, Phase, Quarantine, Scheduler, SuspensionStage, SuspensionView, Usage,
+    DevicesOnNode, JobId, JobView, Millis, Phase, Quarantine, Scheduler, SuspensionCause, SuspensionStage,
+    SuspensionView, Usage,
 };
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{Count, DeviceId, NodeId};
@@ -60,9 +61,10 @@ pub(super) fn job(view: &View, scheduler: &Scheduler, job: &JobView, known: Opti
 
 /// Returns why a job is suspended; `None` if it is not.
 pub(super) fn why_suspended(scheduler: &Scheduler, job: JobId) -> Option<String> {
-    let SuspensionView { stage, by, reason, .. } = scheduler.suspension(job)?;
+    let SuspensionView { stage, cause, by, reason, .. } = scheduler.suspension(job)?;
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     let waits = if stage == SuspensionStage::Waiting { "it waits for its devices to be free, " } else { "" };
+    let by = if cause == SuspensionCause::Owner && !by.is_empty() { "its owner".to_owned() } else { by };
     Some(match by.is_empty() {
         true => format!("{waits}suspended under an earlier coordinator"),
         false => format!("{waits}suspended by {by}{because}"),
@@ -156,6 +158,10 @@ fn waiting(scheduler: &Scheduler, job: &JobView, is_seen: &dyn Fn(&JobView) -> b
     let now = scheduler.now();
     let mut lines = vec![format!("it has waited for {}", long_time_text(now.since(job.submitted)))];
     lines.extend(explained.reason.map(|reason| format!("why: {reason}")));
+    let giving_way: Vec<String> = scheduler.gave_way_to(job.job).map(|other| format!("job {other}")).collect();
+    if !giving_way.is_empty() {
+        lines.push(format!("it starts once these are suspended, which give way to it: {}", names(&giving_way)));
+    }
     if scheduler.is_on_hold(job.job) {
         lines.push(format!("to start it has to be released: accord release {}", job.job));
         return lines;
@@ -304,7 +310,7 @@ fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
 /// Describes the suspension of a job, or why it can't be suspended.
 fn suspension(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
     let failed = scheduler.suspension_refused(job.job).map(|why| format!("the last order failed: {why}"));
-    let Some(SuspensionView { stage, since, left_ms, .. }) = scheduler.suspension(job.job) else {
+    let Some(SuspensionView { stage, cause, since, left_ms, .. }) = scheduler.suspension(job.job) else {
         return failed.into_iter().collect();
     };
     let time = long_time_text(scheduler.now().since(since));
@@ -322,7 +328,20 @@ fn suspension(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
             } else {
                 format!("{} has to end", names(&holders))
             };
-            lines.push(format!("to go on, {others}; its devices take no other job meanwhile"));
+            lines.push(match cause {
+                SuspensionCause::Administrator => {
+                    format!("to go on, {others}; its devices take no other job meanwhile")
+                }
+                SuspensionCause::Owner => format!("to go on, {others}; other jobs may take its devices meanwhile"),
+                SuspensionCause::Preemption { .. } => format!(
+                    "to go on, {others}; its devices take no other job meanwhile but those to which it would give way"
+                ),
+            });
+            let resumption = scheduler.clone().resumption_of(job.job);
+            lines.extend(resumption.map(|at| {
+                let time = long_time_text(at.since(scheduler.now()));
+                format!("it goes on in {time} if each job lasts until its limit")
+            }));
         }
         SuspensionStage::Suspending | SuspensionStage::Resuming | SuspensionStage::Undoing => {}
     }

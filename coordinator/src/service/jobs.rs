@@ -135,19 +135,23 @@ impl v1::jobs_server::Jobs for Jobs {
     }
 
     async fn suspend_job(&self, request: Request<v1::SuspendJobRequest>) -> Result<Response<v1::JobReply>, Status> {
-        let by = Caller::check(&request, Act::ChangeAllJobs)?.called();
-        let v1::SuspendJobRequest { version, job, reason } = request.into_inner();
+        let viewer = Viewer::of(Caller::check(&request, Act::ChangeOwnJobs)?);
+        let v1::SuspendJobRequest { version, job: id, reason } = request.into_inner();
         check_version(version)?;
-        suspensions::suspend(&self.driver, JobId(job), by, cut(&reason, WORDS_MAX).to_owned()).await?;
-        self.changed(job)
+        let job = self.changeable(&viewer, id, "suspend")?;
+        let by = suspensions::right_of(&self.driver, viewer, job.job)?;
+        suspensions::suspend(&self.driver, job.job, by, cut(&reason, WORDS_MAX).to_owned()).await?;
+        self.changed(id)
     }
 
     async fn resume_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::JobReply>, Status> {
-        let by = Caller::check(&request, Act::ChangeAllJobs)?.called();
-        let v1::JobRequest { version, job } = request.into_inner();
+        let viewer = Viewer::of(Caller::check(&request, Act::ChangeOwnJobs)?);
+        let v1::JobRequest { version, job: id } = request.into_inner();
         check_version(version)?;
-        suspensions::resume(&self.driver, JobId(job), by).await?;
-        self.changed(job)
+        let job = self.changeable(&viewer, id, "resume")?;
+        let by = suspensions::right_of(&self.driver, viewer, job.job)?;
+        suspensions::resume(&self.driver, job.job, by).await?;
+        self.changed(id)
     }
 
     async fn explain_job(&self, request: Request<v1::JobRequest>) -> Result<Response<v1::ExplainReply>, Status> {
@@ -179,8 +183,11 @@ impl v1::jobs_server::Jobs for Jobs {
                 let starts = scheduler.clone().start_of(found.job).map(|(at, _)| at);
                 let position = u32::try_from(position).unwrap_or(u32::MAX);
                 add_wait(&mut displayed, view, scheduler, position, starts);
-            } else if let Some(used) = driver.job_use(found.job) {
-                add_use(&mut displayed, used);
+            } else {
+                displayed.starts_unix_ms = scheduler.clone().resumption_of(found.job).map(|at| view.unix_ms(at));
+                if let Some(used) = driver.job_use(found.job) {
+                    add_use(&mut displayed, used);
+                }
             }
             Ok(v1::ExplainReply { job: Some(displayed), lines, unix_ms: unix_ms() })
         };
@@ -320,8 +327,11 @@ fn queue_page(driver: &Driver, view: &View, viewer: &Viewer, from: u64) -> v1::Q
         let mut displayed = job(view, scheduler, found, program_of(driver, found.job));
         if found.phase == Phase::Waiting {
             add_wait(&mut displayed, view, scheduler, *position, listed.starts.get(&found.job).copied());
-        } else if let Some(used) = driver.job_use(found.job) {
-            add_use(&mut displayed, used);
+        } else {
+            displayed.starts_unix_ms = listed.starts.get(&found.job).map(|at| view.unix_ms(*at));
+            if let Some(used) = driver.job_use(found.job) {
+                add_use(&mut displayed, used);
+            }
         }
         (at, displayed)
     });

@@ -42,7 +42,7 @@ pub(super) struct View {
 pub(super) struct Listed {
     /// Running jobs by number, then waiting jobs in their order, then jobs on hold; each with its position if it waits.
     pub(super) jobs: Vec<(JobId, u32)>,
-    /// Expected starts of waiting jobs, as far as they are known.
+    /// Expected starts of waiting jobs and resumptions of suspended ones, as far as they are known.
     pub(super) starts: BTreeMap<JobId, Millis>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::allocations::Allocations;
 use super::state::Cluster;
-use accord_scheduler::policy::{Change, JobSummary, NoAccount, OthersJobs, SitePolicy, changes};
+use accord_scheduler::policy::{Change, JobSummary, NoAccount, OthersJobs, SitePolicy, SuspendBy, changes};
 use accord_scheduler::{Input, Phase, Request};
 use accord_types::{Error, ErrorCode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,6 +103,11 @@ impl Cluster {
     /// Returns which jobs of other users a user sees.
     pub fn others_jobs(&self) -> OthersJobs {
         self.allocations.in_effect.policy.others_jobs
+    }
+
+    /// Returns the users who may suspend a job and resume it.
+    pub fn suspend_by(&self) -> SuspendBy {
+        self.allocations.in_effect.policy.suspend_by
     }
 
     /// Returns the changes that another policy would bring for waiting and running jobs.

@@ -96,7 +96,11 @@ impl Cluster {
     /// Has a program wait that opens a session in a suspended job.
     pub(super) fn wait_for_resumption(&mut self, id: JobId, opener: Opener, out: &mut Vec<Effect>) {
         let Some(token) = self.allocations.job(id).map(|job| job.token) else { return };
-        let why = "an administrator has suspended the job".to_owned();
+        let by = self.allocations.scheduler().suspension(id).map(|suspension| suspension.by).unwrap_or_default();
+        let why = match by.is_empty() {
+            true => "the job is suspended".to_owned(),
+            false => format!("the job is suspended by {by}"),
+        };
         let queued = QueuedJob { token, position: None, why, starts_in_ms: None };
         out.push(Effect::ToClient(opener.client, ClientPush::Queued(queued)));
         self.allocations.wait_for(id, opener);

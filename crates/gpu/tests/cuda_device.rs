@@ -36,7 +36,7 @@ mod rows;
 #[path = "support/shutdowns.rs"]
 mod shutdowns;
 mod support;
-#[path = "../../device/tests/support/suspending.rs"]
+#[path = "support/suspending.rs"]
 mod suspending;
 #[path = "../../device/tests/support/then.rs"]
 mod then;

@@ -575,7 +575,7 @@ impl Accounts {
     }
 
     /// Returns an account's dominant share over its weight.
-    fn share(&self, account: u32) -> u64 {
+    pub(crate) fn share(&self, account: u32) -> u64 {
         let of = self.get(account);
         let classes = of.charged.iter().zip(&of.used).zip(&self.installed);
         let shares = classes.map(|((&charged, &used), &devices)| share(charged, used, devices, self.half_life_ms));

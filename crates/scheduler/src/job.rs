@@ -101,6 +101,8 @@ pub(crate) struct Job {
     pub(crate) suspension_refused: Option<String>,
     /// The time of earlier suspensions, which does not count for the limit.
     pub(crate) stood_still_ms: u64,
+    /// The end of its last suspension, also of one that was refused.
+    pub(crate) went_on: Option<Millis>,
 }
 
 impl Job {

@@ -101,11 +101,12 @@ pub use input::{DrainTarget, EarlierJob, Input, Members, Reservation, ReservedDe
 pub use policy::Policy;
 pub use pool::HostResources;
 pub use request::Request;
-pub use suspension::{SuspensionStage, SuspensionView};
+pub use suspension::{SuspensionCause, SuspensionStage, SuspensionView};
 
 pub use scheduler::{
-    AccountOrder, DISPLACED_DEVICES_MAX, DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView, Lack,
-    NodesOfJobs, Quarantine, Reservable, ReservationState, SETTLE_MS, Scheduler, TooFew, WaitReason, WaitingPlace,
+    ANSWER_MS, AccountOrder, DISPLACED_DEVICES_MAX, DeviceState, Explanation, FORECAST_EVENTS_MAX, Forecast, JobView,
+    Lack, NodesOfJobs, OWNER_AGAIN_MS, PREEMPT_INTERVAL_MS, PREEMPTABLE_MAX, Quarantine, RESUME_AGAIN_MS, RETRY_MS,
+    Reservable, ReservationState, SETTLE_MS, Scheduler, TooFew, WaitReason, WaitingPlace,
 };
 pub use text_error::TextError;
 pub use time::{Millis, RELEASE_EXPECTED_MS};

@@ -20,7 +20,7 @@ pub use draft::SITE;
 pub use finding::{FINDINGS_MAX, Finding};
 pub use key_positions::{KeyPosition, KeyPositions};
 pub use read::{ACCOUNTS_MAX, BILLING_MAX, POLICY_BYTES_MAX};
-pub use site::{AccountRules, FALLBACK, Member, NoAccount, OthersJobs, SitePolicy, UserLimits};
+pub use site::{AccountRules, FALLBACK, Member, NoAccount, OthersJobs, SitePolicy, SuspendBy, UserLimits};
 pub use wait::{Bound, LongestWait, RELEASE_MS};
 
 use crate::class::{ClassFilter, DeviceClass};
@@ -88,6 +88,21 @@ impl Account {
     }
 }
 
+/// The way in which running jobs give way to waiting ones of a higher priority or within a guarantee.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum PreemptMode {
+    /// They don't.
+    #[default]
+    Off,
+    /// They are suspended, and resume by themselves.
+    Suspend,
+}
+
+impl PreemptMode {
+    /// The modes with their words in a policy.
+    pub const WORDS: [(&'static str, Self); 2] = [("off", Self::Off), ("suspend", Self::Suspend)];
+}
+
 /// The site's policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
@@ -101,6 +116,10 @@ pub struct Policy {
     pub quantum_ms: u64,
     /// Time between the warning and the end of a lease, in milliseconds.
     pub grace_ms: u64,
+    /// The way in which running jobs give way to waiting ones.
+    pub preempt_mode: PreemptMode,
+    /// Time after its start for which a job does not give way, in milliseconds.
+    pub preempt_exempt_ms: u64,
     /// Default time limit of jobs in milliseconds; `None` renews their leases by quantum.
     pub default_limit_ms: Option<u64>,
     /// The longest wait of a request in milliseconds; `None` for no limit.
@@ -125,6 +144,8 @@ impl Default for Policy {
             ageing_ms: 24 * 60 * MINUTE,
             quantum_ms: 60 * MINUTE,
             grace_ms: MINUTE,
+            preempt_mode: PreemptMode::Off,
+            preempt_exempt_ms: 10 * MINUTE,
             default_limit_ms: None,
             longest_wait_ms: None,
             keep_ms: 5 * MINUTE,

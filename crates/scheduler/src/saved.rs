@@ -137,6 +137,8 @@ pub struct SavedJob {
     pub(crate) suspension: Option<SavedSuspension>,
     #[serde(default)]
     pub(crate) stood_still_ms: u64,
+    #[serde(default)]
+    pub(crate) went_on: Option<u64>,
 }
 
 impl SavedJob {

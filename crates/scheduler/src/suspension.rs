@@ -1,5 +1,6 @@
 //! The suspension of a running job.
 
+use crate::ids::JobId;
 use crate::time::Millis;
 use accord_types::NodeId;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,38 @@ impl SuspensionStage {
     pub fn is_without_devices(self) -> bool {
         matches!(self, Self::Suspended | Self::Waiting)
     }
+
+    /// Whether an administrator may take over the suspension of an owner or a job.
+    #[must_use]
+    pub fn may_be_taken_over(self) -> bool {
+        matches!(self, Self::Suspending | Self::Suspended | Self::Waiting)
+    }
+}
+
+/// The origin of a suspension, which decides how it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SuspensionCause {
+    /// An administrator has suspended the job, and only an administrator resumes it.
+    #[default]
+    Administrator,
+    /// The job's owner has suspended it. Its devices aren't kept for it.
+    Owner,
+    /// The job gave way to another job, and resumes by itself.
+    Preemption {
+        /// The other job.
+        by: JobId,
+    },
+}
+
+impl SuspensionCause {
+    /// Returns the job to which the suspended one gave way.
+    #[must_use]
+    pub fn preempted_by(self) -> Option<JobId> {
+        match self {
+            Self::Preemption { by } => Some(by),
+            Self::Administrator | Self::Owner => None,
+        }
+    }
 }
 
 /// The suspension of a job.
@@ -39,17 +72,27 @@ pub(crate) struct Suspension {
     /// The time that is left of the lease.
     pub(crate) left_ms: u64,
     pub(crate) since: Millis,
-    /// The user or administrator who has suspended the job.
+    pub(crate) cause: SuspensionCause,
+    /// The owner, administrator or job that has suspended the job, for messages.
     pub(crate) by: String,
     pub(crate) reason: String,
+    /// The time of the next attempt to resume a job that resumes by itself, after a failed one.
+    pub(crate) resumes_from: Millis,
 }
 
 impl Suspension {
-    /// Returns the suspension of a job that an earlier scheduler has suspended.
+    /// Returns the suspension of a job that an earlier scheduler has suspended. Its origin is not known, so that its owner may resume it, too.
     pub(crate) fn earlier(now: Millis, left_ms: u64) -> Self {
         let (by, reason) = (String::new(), String::new());
         let (stage, awaited, answer_by) = (SuspensionStage::Suspended, BTreeSet::new(), Millis::NEVER);
-        Self { stage, awaited, answer_by, left_ms, since: now, by, reason }
+        let (cause, resumes_from) = (SuspensionCause::Owner, Millis(0));
+        Self { stage, awaited, answer_by, left_ms, since: now, cause, by, reason, resumes_from }
+    }
+
+    /// Whether other jobs are kept off the devices of the job once it waits for them. An owner can't keep devices idle that the job is not
+    /// charged for.
+    pub(crate) fn keeps_devices(&self) -> bool {
+        self.stage == SuspensionStage::Waiting && self.cause != SuspensionCause::Owner
     }
 }
 
@@ -60,7 +103,9 @@ pub struct SuspensionView {
     pub stage: SuspensionStage,
     /// Its begin.
     pub since: Millis,
-    /// The user or administrator who has suspended the job.
+    /// Its origin.
+    pub cause: SuspensionCause,
+    /// The owner, administrator or job that has suspended the job, for messages.
     pub by: String,
     /// The reason; empty if none was given.
     pub reason: String,
@@ -75,22 +120,48 @@ pub(crate) struct SavedSuspension {
     awaited: BTreeSet<u32>,
     left_ms: u64,
     since: u64,
+    /// Files of releases that had no other suspensions have those of administrators.
+    #[serde(default)]
+    cause: SavedCause,
     by: String,
     reason: String,
 }
 
+/// The record of a suspension's origin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+enum SavedCause {
+    #[default]
+    Administrator,
+    Owner,
+    Preemption {
+        by: u64,
+    },
+}
+
 impl From<&Suspension> for SavedSuspension {
     fn from(of: &Suspension) -> Self {
-        let Suspension { stage, awaited, answer_by: _, left_ms, since, by, reason } = of.clone();
+        let Suspension { stage, awaited, answer_by: _, left_ms, since, cause, by, reason, resumes_from: _ } =
+            of.clone();
         let awaited = awaited.into_iter().map(|node| node.0).collect();
-        Self { stage, awaited, left_ms, since: since.0, by, reason }
+        let cause = match cause {
+            SuspensionCause::Administrator => SavedCause::Administrator,
+            SuspensionCause::Owner => SavedCause::Owner,
+            SuspensionCause::Preemption { by } => SavedCause::Preemption { by: by.0 },
+        };
+        Self { stage, awaited, left_ms, since: since.0, cause, by, reason }
     }
 }
 
 impl From<SavedSuspension> for Suspension {
     fn from(saved: SavedSuspension) -> Self {
-        let SavedSuspension { stage, awaited, left_ms, since, by, reason } = saved;
+        let SavedSuspension { stage, awaited, left_ms, since, cause, by, reason } = saved;
         let awaited = awaited.into_iter().map(NodeId).collect();
-        Self { stage, awaited, answer_by: Millis::NEVER, left_ms, since: Millis(since), by, reason }
+        let cause = match cause {
+            SavedCause::Administrator => SuspensionCause::Administrator,
+            SavedCause::Owner => SuspensionCause::Owner,
+            SavedCause::Preemption { by } => SuspensionCause::Preemption { by: JobId(by) },
+        };
+        let (answer_by, resumes_from) = (Millis::NEVER, Millis(0));
+        Self { stage, awaited, answer_by, left_ms, since: Millis(since), cause, by, reason, resumes_from }
     }
 }

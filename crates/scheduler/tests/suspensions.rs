@@ -2,15 +2,32 @@
 
 use accord_scheduler::class::DeviceClass;
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
+use accord_scheduler::policy::PreemptMode;
 use accord_scheduler::saved::SavedScheduler;
-use accord_scheduler::{Effect, Input, JobId, Millis, Policy, Scheduler, SuspensionStage};
+use accord_scheduler::{ANSWER_MS, Effect, Input, JobId, Millis, Phase, Policy, Scheduler, SuspensionStage};
 use accord_types::{DeviceType, NodeId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const NODES: u32 = 3;
-const REQUESTS: &[&str] =
-    &["1:nvidia limit=1h", "2:nvidia limit=10m", "3:nvidia limit=2h", "1:nvidia:50% limit=1h", "1:nvidia"];
+const REQUESTS: &[&str] = &[
+    "1:nvidia limit=1h",
+    "2:nvidia limit=10m",
+    "3:nvidia limit=2h",
+    "1:nvidia:50% limit=1h",
+    "1:nvidia",
+    "1:nvidia limit=1h priority=1",
+    "4:nvidia limit=20m priority=2",
+    "2:nvidia:50% limit=1h priority=2",
+];
+
+/// Returns a policy by which jobs give way to those of a higher priority after this time.
+fn policy(exempt_ms: u64) -> Policy {
+    let (preempt_mode, usual) = (PreemptMode::Suspend, Policy::default());
+    let mut policy = Policy { preempt_mode, preempt_exempt_ms: exempt_ms, quantum_ms: 600_000, ..usual };
+    policy.accounts[0].priorities = (0, 9);
+    policy
+}
 
 fn node(id: u32, incarnation: u64) -> NodeDescription {
     let class =
@@ -98,10 +115,38 @@ impl Site {
         };
         let stages: BTreeMap<JobId, Option<SuspensionStage>> =
             self.scheduler.job_ids().map(|id| (id, self.scheduler.stage_of(id))).collect();
-        self.scheduler = Scheduler::restore(Millis(self.now), Policy::default(), &nodes, saved).unwrap();
+        let policy = self.scheduler.policy().clone();
+        self.scheduler = Scheduler::restore(Millis(self.now), policy, &nodes, saved).unwrap();
         self.scheduler.check_invariants().unwrap();
         for (id, stage) in stages {
             assert_eq!(self.scheduler.stage_of(id), stage, "job {id}");
+        }
+    }
+
+    /// Ends all jobs that run, and lets agents carry all orders out, until only suspended jobs are left.
+    fn settle(&mut self) {
+        (0..NODES).for_each(|id| self.happens(Event::Joined(id)));
+        for _ in 0..40 {
+            self.now += ANSWER_MS;
+            self.give(Input::Tick);
+            for job in self.scheduler.job_ids().collect::<Vec<_>>() {
+                let phase = self.scheduler.job(job).map(|job| job.phase);
+                for node in (0..NODES).map(NodeId) {
+                    match (phase, self.scheduler.stage_of(job)) {
+                        (Some(Phase::Releasing), _) => self.give(Input::Released { job, node }),
+                        (_, Some(SuspensionStage::Suspending)) => {
+                            self.give(Input::Suspended { job, node, outcome: Ok(()) });
+                        }
+                        (_, Some(SuspensionStage::Resuming | SuspensionStage::Undoing)) => {
+                            self.give(Input::Resumed { job, node, outcome: Ok(()) });
+                        }
+                        _ => {}
+                    }
+                }
+                if self.scheduler.stage_of(job).is_none() {
+                    self.give(Input::Cancel { job, by: "eva".to_owned() });
+                }
+            }
         }
     }
 
@@ -155,8 +200,11 @@ impl Site {
 
 proptest! {
     #[test]
-    fn suspended_jobs_keep_the_invariants(events in prop::collection::vec(event(), 1..120)) {
-        let mut scheduler = Scheduler::new(Policy::default());
+    fn suspended_jobs_keep_the_invariants_and_go_on(
+        events in prop::collection::vec(event(), 1..120),
+        exempt_ms in prop::sample::select(&[0u64, 300_000]),
+    ) {
+        let mut scheduler = Scheduler::new(policy(exempt_ms));
         scheduler.note_changes();
         let mut site =
             Site { scheduler, now: 1, incarnations: [1; NODES as usize], up: [true; NODES as usize], orders: Vec::new() };
@@ -165,6 +213,12 @@ proptest! {
         }
         for event in events {
             site.happens(event);
+        }
+        site.settle();
+        for job in site.scheduler.job_ids() {
+            let suspension = site.scheduler.suspension(job);
+            let cause = suspension.as_ref().map(|suspension| suspension.cause.preempted_by());
+            prop_assert_eq!(cause, Some(None), "job {} does not go on: {:?}", job, suspension);
         }
     }
 }

@@ -23,7 +23,7 @@ pub enum Act {
     Shutdown,
     /// List jobs: one's own, and those of other users as the policy allows.
     SeeJobs,
-    /// Withdraw, hold, release and end one's own jobs.
+    /// Withdraw, hold, release, suspend, resume and end one's own jobs.
     ChangeOwnJobs,
     /// Change and list every job.
     ChangeAllJobs,

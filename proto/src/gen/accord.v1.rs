@@ -1388,7 +1388,7 @@ pub struct Job {
     /// Why it waits, or is suspended.
     #[prost(string, tag = "12")]
     pub why: ::prost::alloc::string::String,
-    /// The latest start, as far as it is known.
+    /// The latest start, as far as it is known; of a suspended job the time at which it goes on.
     #[prost(uint64, optional, tag = "13")]
     pub starts_unix_ms: ::core::option::Option<u64>,
     /// Whether that start is reserved.
@@ -2012,7 +2012,7 @@ pub mod jobs_client {
             self.inner.unary(req, path, codec).await
         }
         /// Suspends a running job: the memory of its devices goes to host memory, and other jobs may have the devices. Answers
-        /// once that is done or has failed, or after a while. For administrators.
+        /// once that is done or has failed, or after a while. For its owner, unless the policy forbids that, and administrators.
         pub async fn suspend_job(
             &mut self,
             request: impl tonic::IntoRequest<super::SuspendJobRequest>,
@@ -2033,7 +2033,7 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("accord.v1.Jobs", "SuspendJob"));
             self.inner.unary(req, path, codec).await
         }
-        /// Resumes a suspended job once its devices are free. For administrators.
+        /// Resumes a suspended job once its devices are free. For administrators, and for the owner who has suspended it.
         pub async fn resume_job(
             &mut self,
             request: impl tonic::IntoRequest<super::JobRequest>,
@@ -2205,12 +2205,12 @@ pub mod jobs_server {
             request: tonic::Request<super::JobRequest>,
         ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
         /// Suspends a running job: the memory of its devices goes to host memory, and other jobs may have the devices. Answers
-        /// once that is done or has failed, or after a while. For administrators.
+        /// once that is done or has failed, or after a while. For its owner, unless the policy forbids that, and administrators.
         async fn suspend_job(
             &self,
             request: tonic::Request<super::SuspendJobRequest>,
         ) -> std::result::Result<tonic::Response<super::JobReply>, tonic::Status>;
-        /// Resumes a suspended job once its devices are free. For administrators.
+        /// Resumes a suspended job once its devices are free. For administrators, and for the owner who has suspended it.
         async fn resume_job(
             &self,
             request: tonic::Request<super::JobRequest>,

@@ -88,7 +88,11 @@ fn suspended(job: &Job, now: u64) -> String {
     match job.state() {
         JobState::Suspending => "being suspended".to_owned(),
         JobState::Resuming => "being resumed".to_owned(),
-        _ => format!("suspended {}", ago(job.suspended_unix_ms.unwrap_or(now), now)),
+        _ => {
+            let since = ago(job.suspended_unix_ms.unwrap_or(now), now);
+            let goes_on = job.starts_unix_ms.map(|at| format!(", goes on {}", ahead(at, now)));
+            format!("suspended {since}{}", goes_on.unwrap_or_default())
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::bench::{ALICE, Bench, KEY, registration};
 use crate::requests::request;
 use accord_cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId};
+use accord_scheduler::policy::SitePolicy;
 use accord_scheduler::{Input as Scheduled, JobId, SuspensionStage};
 use accord_types::{JobToken, SessionRequest};
 
@@ -182,4 +183,39 @@ fn a_suspended_job_ends_with_its_program() {
     job.0[..8].copy_from_slice(&1u64.to_le_bytes());
     bench.give(Input::JobReleased { link: LinkId(1), job });
     assert!(bench.cluster.scheduler().job(JOB).is_none());
+}
+
+#[test]
+fn a_job_gives_way_and_goes_on_by_itself() {
+    let mut bench = bench();
+    let text = "preempt-mode = \"suspend\"\npreempt-exempt-time = \"0s\"\n[site]\npriorities = [0, 9]\n";
+    let policy = Box::new(SitePolicy::read(text, None).unwrap());
+    bench.give(Input::ApplyPolicy { policy, by: "admin".into() });
+    let begun = ask(&mut bench, 2, "2:cpu limit=10m priority=5");
+    assert!(orders(&begun) == [(LinkId(1), true)] && !is_granted(&begun, 2), "{begun:?}");
+    assert!(is_granted(&answer(&mut bench, true, Ok(())), 2));
+    // Programs of the suspended job learn of the other one.
+    let mut key = KEY;
+    key.0[..8].copy_from_slice(&1u64.to_le_bytes());
+    let request = SessionRequest { job: Some(JobToken { job: 1, key }), ..request("h1") };
+    let queued = bench.give(Input::Open { client: ClientId(3), request, key: KEY, user: ALICE.into() });
+    let why = queued.iter().find_map(|effect| match effect {
+        Effect::ToClient(_, ClientPush::Queued(queued)) => Some(queued.why.as_str()),
+        _ => None,
+    });
+    assert_eq!(why, Some("the job is suspended by job 2"));
+    // The agent starts anew, and is told again.
+    bench.give(Input::LinkLost { link: LinkId(1) });
+    let back = bench.give(Input::Register { link: LinkId(2), registration: registration("h1") });
+    assert_eq!(orders(&back), [(LinkId(2), true)]);
+    bench.give(Input::ClientGone { client: ClientId(2) });
+    let mut other = KEY;
+    other.0[..8].copy_from_slice(&2u64.to_le_bytes());
+    let released = bench.give(Input::JobReleased { link: LinkId(2), job: other });
+    assert_eq!(orders(&released), [(LinkId(2), false)]);
+    let mut job = KEY;
+    job.0[..8].copy_from_slice(&1u64.to_le_bytes());
+    let resumed = bench.give(Input::JobSuspended { link: LinkId(2), job, suspend: false, outcome: Ok(()) });
+    assert!(is_granted(&resumed, 3), "{resumed:?}");
+    assert_eq!(stage(&bench), None);
 }

@@ -3,9 +3,9 @@
 use super::check::{Inventory, check, order};
 use super::draft::{Draft, SITE};
 use super::finding::{Finding, Findings};
-use super::site::{AccountRules, LINGER_MS, OthersJobs, SitePolicy};
+use super::site::{AccountRules, LINGER_MS, OthersJobs, SitePolicy, SuspendBy};
 use super::values::{self, HOURS_MAX, Keys, Value};
-use super::{Account, Policy, keys};
+use super::{Account, Policy, PreemptMode, keys};
 use crate::class::ClassFilter;
 use crate::request::words::{PRIORITY_MAX, is_name};
 use toml::Spanned;
@@ -58,7 +58,8 @@ fn file(document: &DeTable<'_>, inventory: Option<&Inventory>, findings: &mut Fi
     let (accounts, rules) = drafts.into_iter().map(|draft| (draft.account, draft.rules)).unzip();
     let rules: Vec<AccountRules> = rules;
     SitePolicy {
-        others_jobs: others_jobs(&file, findings),
+        others_jobs: file.word("others-jobs", &OthersJobs::WORDS, findings).unwrap_or_default(),
+        suspend_by: file.word("suspend-by", &SuspendBy::WORDS, findings).unwrap_or_default(),
         memory_quota: file.size("memory-quota", findings),
         stream_quota: file.number("stream-quota", 1..=32, findings).and_then(|streams| u32::try_from(streams).ok()),
         session_time_ms: file.time("session-time", false, findings),
@@ -78,6 +79,7 @@ fn numbers(file: &Keys<'_, '_>, findings: &mut Findings<'_>) -> Policy {
     let quantum_ms = time("quantum", false, usual.quantum_ms);
     let grace_ms = time("grace", true, usual.grace_ms);
     let keep_ms = time("keep", true, usual.keep_ms);
+    let preempt_exempt_ms = time("preempt-exempt-time", true, usual.preempt_exempt_ms);
     if quantum_ms <= grace_ms {
         let place = file.get("quantum").or_else(|| file.get("grace")).map_or(0..0, Spanned::span);
         findings.add(place, "a quantum is longer than the grace before its end: make quantum longer, or grace shorter");
@@ -89,6 +91,8 @@ fn numbers(file: &Keys<'_, '_>, findings: &mut Findings<'_>) -> Policy {
         quantum_ms,
         grace_ms,
         keep_ms,
+        preempt_mode: file.word("preempt-mode", &PreemptMode::WORDS, findings).unwrap_or_default(),
+        preempt_exempt_ms,
         longest_wait_ms: file.time("longest-wait", false, findings),
         backfill_depth: backfill.unwrap_or(usual.backfill_depth),
         sharers_max: file
@@ -125,15 +129,6 @@ fn idle(file: &Keys<'_, '_>, grace_ms: u64, findings: &mut Findings<'_>) -> Opti
         findings.add(place, "idle is longer than the grace before the end: make idle longer, or grace shorter");
     }
     Some(idle_ms)
-}
-
-fn others_jobs(file: &Keys<'_, '_>, findings: &mut Findings<'_>) -> OthersJobs {
-    let Some(value) = file.get("others-jobs") else { return OthersJobs::default() };
-    let found = value.get_ref().as_str().and_then(|text| OthersJobs::ALL.into_iter().find(|kind| kind.name() == text));
-    if found.is_none() {
-        findings.add(value.span(), "others-jobs is \"counts\" or \"all\"");
-    }
-    found.unwrap_or_default()
 }
 
 fn site(file: &Keys<'_, '_>, findings: &mut Findings<'_>) -> Draft {

@@ -96,17 +96,23 @@ pub enum OthersJobs {
 }
 
 impl OthersJobs {
-    /// Both variants.
-    pub const ALL: [Self; 2] = [Self::Counts, Self::All];
+    /// Both variants with their words in a policy.
+    pub const WORDS: [(&'static str, Self); 2] = [("counts", Self::Counts), ("all", Self::All)];
+}
 
-    /// Returns the word in a policy.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Counts => "counts",
-            Self::All => "all",
-        }
-    }
+/// The users who may suspend a running job and resume it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum SuspendBy {
+    /// Its owner, and administrators.
+    #[default]
+    Owners,
+    /// Administrators.
+    Administrators,
+}
+
+impl SuspendBy {
+    /// Both variants with their words in a policy.
+    pub const WORDS: [(&'static str, Self); 2] = [("owners", Self::Owners), ("administrators", Self::Administrators)];
 }
 
 /// A site's policy, as in its file.
@@ -118,6 +124,8 @@ pub struct SitePolicy {
     pub rules: Vec<AccountRules>,
     /// The part of other users' jobs that users see.
     pub others_jobs: OthersJobs,
+    /// The users who may suspend jobs.
+    pub suspend_by: SuspendBy,
     /// Most bytes that a session may hold on each device; `None` for no limit.
     pub memory_quota: Option<u64>,
     /// Most streams that a session may use on each device; `None` for the coordinator's default.
@@ -137,6 +145,7 @@ impl Default for SitePolicy {
             core: Policy::default(),
             rules: vec![AccountRules::default()],
             others_jobs: OthersJobs::default(),
+            suspend_by: SuspendBy::default(),
             memory_quota: None,
             stream_quota: None,
             session_time_ms: None,

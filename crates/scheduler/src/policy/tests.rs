@@ -18,7 +18,10 @@ keep = "10m"
 longest-wait = "30d"
 backfill = 32
 sharers = 8
+preempt-mode = "suspend"
+preempt-exempt-time = "5m"
 others-jobs = "all"
+suspend-by = "administrators"
 memory-quota = "20G"
 stream-quota = 16
 session-time = "2d"
@@ -103,7 +106,8 @@ fn every_key_is_read() {
     assert_eq!((core.backfill_depth, core.sharers_max, core.default_limit_ms), (32, 8, Some(4 * HOUR)));
     let billing = [(nvidia(Some("h200")), 4_125), (nvidia(None), 2_000), (ClassFilter::ALL, 500)];
     assert_eq!(core.billing, billing, "the most exact first");
-    assert_eq!(policy.others_jobs, OthersJobs::All);
+    assert_eq!((core.preempt_mode, core.preempt_exempt_ms), (PreemptMode::Suspend, 300_000));
+    assert_eq!((policy.others_jobs, policy.suspend_by), (OthersJobs::All, SuspendBy::Administrators));
     assert_eq!((policy.memory_quota, policy.stream_quota), (Some(20 << 30), Some(16)));
     assert_eq!((policy.session_time_ms, policy.linger_ms), (Some(48 * HOUR), 45_000));
     assert_eq!((policy.idle_ms, SitePolicy::default().idle_ms), (Some(HOUR / 2), None));
@@ -530,4 +534,23 @@ fn an_idle_time_leaves_room_for_the_warning_before_the_end() {
     let [(1, marked, why)] = &wrong(short)[..] else { panic!("{:?}", wrong(short)) };
     assert!(marked == "\"1m\"" && why.contains("idle is longer than the grace"), "{marked} {why}");
     assert_eq!(read("grace = \"0s\"\nidle = \"1m\"\n").idle_ms, Some(60_000));
+}
+
+#[test]
+fn a_choice_of_two_words_names_both() {
+    let found =
+        wrong("preempt-mode = \"requeue\"\nsuspend-by = true\npreempt-exempt-time = 5\nothers-jobs = \"none\"\n");
+    let messages: Vec<(usize, &str, &str)> =
+        found.iter().map(|(line, marked, message)| (*line, marked.as_str(), message.as_str())).collect();
+    assert_eq!(messages.len(), 4, "{found:?}");
+    for (key, line, one, other) in [
+        ("preempt-mode", 1, "off", "suspend"),
+        ("suspend-by", 2, "owners", "administrators"),
+        ("others-jobs", 4, "counts", "all"),
+    ] {
+        let text = format!("{key} is \"{one}\" or \"{other}\"");
+        assert!(messages.iter().any(|(at, _, message)| *at == line && *message == text), "{text}: {found:?}");
+    }
+    let near = wrong("preempt-exempt = \"5m\"\n");
+    assert!(near[0].2.contains("did you mean preempt-exempt-time?"), "{near:?}");
 }

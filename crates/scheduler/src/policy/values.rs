@@ -52,6 +52,23 @@ impl<'a, 't> Keys<'a, 't> {
         fitting
     }
 
+    /// Reads one of two words.
+    pub(super) fn word<T: Copy>(
+        &self,
+        key: &str,
+        words: &[(&'static str, T); 2],
+        findings: &mut Findings<'_>,
+    ) -> Option<T> {
+        let value = self.get(key)?;
+        let text = value.get_ref().as_str();
+        let found = words.iter().find(|(word, _)| Some(*word) == text).map(|(_, found)| *found);
+        if found.is_none() {
+            let [(one, _), (other, _)] = words;
+            findings.add(value.span(), format!("{key} is \"{one}\" or \"{other}\""));
+        }
+        found
+    }
+
     /// Reads a number of bytes.
     pub(super) fn size(&self, key: &str, findings: &mut Findings<'_>) -> Option<u64> {
         let value = self.get(key)?;

@@ -1,7 +1,7 @@
 //! Writes a policy in its canonical form, which reads back as the same policy.
 
-use super::site::{LINGER_MS, Member, OthersJobs, SitePolicy, UserLimits};
-use super::{Account, Policy, Quota};
+use super::site::{LINGER_MS, Member, OthersJobs, SitePolicy, SuspendBy, UserLimits};
+use super::{Account, Policy, PreemptMode, Quota};
 use crate::class::ClassFilter;
 use crate::units::{milli_text, size_text, time_text};
 use std::fmt::{self, Write};
@@ -40,15 +40,16 @@ impl SitePolicy {
             ("quantum", core.quantum_ms, usual.quantum_ms),
             ("grace", core.grace_ms, usual.grace_ms),
             ("keep", core.keep_ms, usual.keep_ms),
+            ("preempt-exempt-time", core.preempt_exempt_ms, usual.preempt_exempt_ms),
         ] {
             time(key, (ms != usual).then_some(ms), to)?;
         }
         time("longest-wait", core.longest_wait_ms, to)?;
         number("backfill", (core.backfill_depth != usual.backfill_depth).then_some(core.backfill_depth), to)?;
         number("sharers", (core.sharers_max != usual.sharers_max).then_some(core.sharers_max), to)?;
-        if self.others_jobs != OthersJobs::default() {
-            writeln!(to, "others-jobs = {}", quoted(self.others_jobs.name()))?;
-        }
+        word("preempt-mode", core.preempt_mode, &PreemptMode::WORDS, to)?;
+        word("others-jobs", self.others_jobs, &OthersJobs::WORDS, to)?;
+        word("suspend-by", self.suspend_by, &SuspendBy::WORDS, to)?;
         if let Some(bytes) = self.memory_quota {
             writeln!(to, "memory-quota = {}", quoted(&size_text(bytes)))?;
         }
@@ -109,6 +110,12 @@ fn write_billing(weights: &[(ClassFilter, u32)], to: &mut String) -> fmt::Result
 
 fn time(key: &str, ms: Option<u64>, to: &mut String) -> fmt::Result {
     ms.map_or(Ok(()), |ms| writeln!(to, "{key} = {}", quoted(&time_text(ms))))
+}
+
+/// Writes the word of a choice that is not the default.
+fn word<T: Copy + Default + PartialEq>(key: &str, chosen: T, words: &[(&str, T)], to: &mut String) -> fmt::Result {
+    let found = words.iter().find(|(_, of)| *of == chosen && chosen != T::default());
+    found.map_or(Ok(()), |(word, _)| writeln!(to, "{key} = {}", quoted(word)))
 }
 
 fn number(key: &str, number: Option<impl fmt::Display>, to: &mut String) -> fmt::Result {

@@ -173,6 +173,7 @@ impl Scheduler {
             suspension: None,
             suspension_refused: None,
             stood_still_ms: 0,
+            went_on: None,
         };
         effects.push(Effect::Queued { job: id });
         if self.waiting == 0

@@ -142,6 +142,7 @@ impl Scheduler {
             suspension,
             suspension_refused: None,
             stood_still_ms: 0,
+            went_on: None,
         }
     }
 }

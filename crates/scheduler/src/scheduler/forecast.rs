@@ -6,7 +6,9 @@ use crate::effect::{Effect, LeasedDevice, Refusal};
 use crate::ids::JobId;
 use crate::input::Input;
 use crate::phase::Phase;
+use crate::policy::PreemptMode;
 use crate::request::{Locality, Request};
+use crate::suspension::{Suspension, SuspensionStage};
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,10 +86,8 @@ impl Scheduler {
             return Some(Forecast::At { starts, reserved: true, reason, position });
         }
         let mut start = None;
-        self.run_on(&mut |starts, started, _| {
-            if started == job {
-                start = Some(starts);
-            }
+        self.run_on(&mut |at, effects| {
+            start = started(effects, job).map(|_| at);
             start.is_none()
         });
         if let Some(starts) = start {
@@ -106,17 +106,30 @@ impl Scheduler {
             return Some(reserved);
         }
         let mut found = None;
-        self.run_on(&mut |at, started, devices| {
-            if started == job {
-                found = Some((at, devices.iter().map(|leased| leased.device).collect()));
-            }
+        self.run_on(&mut |at, effects| {
+            let devices = started(effects, job);
+            found = devices.map(|devices| (at, devices.iter().map(|leased| leased.device).collect()));
             found.is_none()
         });
         found
     }
 
-    /// Returns the known starts of waiting jobs: reserved starts, or else predictions on a clone as for
-    /// [`Scheduler::what_if`].
+    /// Predicts when a suspended job that waits for its devices resumes, on a clone; `None` if that is not known.
+    #[must_use]
+    pub fn resumption_of(mut self, job: JobId) -> Option<Millis> {
+        if self.stage_of(job) != Some(SuspensionStage::Waiting) || self.paused {
+            return None;
+        }
+        let mut found = None;
+        self.run_on(&mut |at, effects| {
+            found = effects.contains(&Effect::DevicesHeldAgain { job }).then_some(at);
+            found.is_none()
+        });
+        found
+    }
+
+    /// Returns the known starts of waiting jobs, and the resumptions of suspended jobs that wait for their devices: reserved starts, or else
+    /// predictions on a clone as for [`Scheduler::what_if`].
     #[must_use]
     pub fn starts(mut self) -> BTreeMap<JobId, Millis> {
         let waiting = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.phase == Phase::Waiting && !job.on_hold);
@@ -137,43 +150,63 @@ impl Scheduler {
                     .or_insert_with(|| self.may_ever_fit(self.shapes.get(job.shape), origin))
             })
         });
+        open.extend(&self.resuming);
         if !open.is_empty() && !self.paused {
-            self.run_on(&mut |at, started, _| {
-                if open.remove(&started) {
-                    starts.insert(started, at);
-                }
+            self.run_on(&mut |at, effects| {
+                let begun = effects.iter().filter_map(|effect| match effect {
+                    Effect::Started { job, .. } | Effect::DevicesHeldAgain { job } => Some(*job),
+                    _ => None,
+                });
+                starts.extend(begun.filter(|job| open.remove(job)).map(|job| (job, at)));
                 !open.is_empty()
             });
         }
         starts
     }
 
-    /// Runs a snapshot on as if every job lasted until its limit and its devices were released at once. Visits each start, until `visit`
-    /// says that it has enough, or until nothing more starts, which is looked at after 1, 2, 4 ... events, or for [`FORECAST_EVENTS_MAX`]
-    /// events.
-    fn run_on(&mut self, visit: &mut impl FnMut(Millis, JobId, &[LeasedDevice]) -> bool) {
+    /// Runs a snapshot on as if every job lasted until its limit, its devices were released at once, and no further job gave way to others. Visits
+    /// the effects of each event, until `visit` says that it has enough, or until nothing more starts, which is looked at after 1, 2, 4 ... events,
+    /// or for [`FORECAST_EVENTS_MAX`] events.
+    fn run_on(&mut self, visit: &mut impl FnMut(Millis, &[Effect]) -> bool) {
+        self.policy.preempt_mode = PreemptMode::Off;
+        let mut effects = self.open_orders();
         for event in 1..=FORECAST_EVENTS_MAX {
-            if event.is_power_of_two() && self.is_at_rest() {
-                return;
-            }
-            let Some(next) = self.next_deadline() else { return };
-            let mut effects = Vec::new();
-            self.apply(next, Input::Tick, &mut effects);
             let mut at = 0;
             while let Some(effect) = effects.get(at) {
-                if let Effect::Release { job, node } = *effect {
-                    self.apply(next, Input::Released { job, node }, &mut effects);
+                if let Some(answer) = answer_of(effect) {
+                    self.apply(self.now, answer, &mut effects);
                 }
                 at += 1;
             }
-            for effect in &effects {
-                if let Effect::Started { job, devices, .. } = effect
-                    && !visit(self.now, *job, devices)
-                {
-                    return;
-                }
+            if !visit(self.now, &effects) || event.is_power_of_two() && self.is_at_rest() {
+                return;
             }
+            let Some(next) = self.next_deadline() else { return };
+            effects = Vec::new();
+            self.apply(next, Input::Tick, &mut effects);
         }
+    }
+
+    /// Returns the orders to suspend and to resume jobs that agents have not answered yet.
+    fn open_orders(&self) -> Vec<Effect> {
+        let suspensions = self.jobs.values().filter_map(|job| Some((job.id, job.suspension.as_ref()?)));
+        let orders = suspensions.flat_map(|(job, Suspension { stage, awaited, .. })| {
+            awaited.iter().map(move |&node| match stage {
+                SuspensionStage::Suspending => Effect::Suspend { job, node },
+                _ => Effect::Resume { job, node },
+            })
+        });
+        orders.collect()
+    }
+}
+
+/// Returns the answer of an agent that carries an order out at once.
+fn answer_of(order: &Effect) -> Option<Input> {
+    match *order {
+        Effect::Release { job, node } => Some(Input::Released { job, node }),
+        Effect::Suspend { job, node } => Some(Input::Suspended { job, node, outcome: Ok(()) }),
+        Effect::Resume { job, node } => Some(Input::Resumed { job, node, outcome: Ok(()) }),
+        _ => None,
     }
 }
 

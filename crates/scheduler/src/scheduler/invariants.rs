@@ -93,6 +93,10 @@ impl Scheduler {
         if (stage == Some(SuspensionStage::Waiting)) != self.resuming.contains(&job.id) {
             return Err(format!("job {} counts as waiting to be resumed, or does not, wrongly", job.id));
         }
+        let gave_way = job.suspension.as_ref().is_some_and(|suspension| suspension.cause.preempted_by().is_some());
+        if gave_way != self.preempted.contains(&job.id) {
+            return Err(format!("job {} counts as one that gave way, or does not, wrongly", job.id));
+        }
         let has_timer = self.timers.contains(&(job.ends, Timer::Lease(job.id)));
         if is_running && stage.is_some() == has_timer {
             return Err(format!("job {} in stage {stage:?} has an end: {has_timer}", job.id));

@@ -14,6 +14,7 @@ mod leases;
 mod nodes;
 mod pass;
 mod possible;
+mod preempting;
 mod quarantine;
 mod reservable;
 mod reservations;
@@ -44,9 +45,11 @@ pub use forecast::{FORECAST_EVENTS_MAX, Forecast};
 use groups::{Group, Groups};
 pub use lack::Lack;
 pub use possible::NodesOfJobs;
+pub use preempting::{PREEMPT_INTERVAL_MS, PREEMPTABLE_MAX};
 pub use quarantine::Quarantine;
 pub use reservable::{Reservable, TooFew};
 use std::collections::{BTreeMap, BTreeSet};
+pub use suspending::{ANSWER_MS, OWNER_AGAIN_MS, RESUME_AGAIN_MS, RETRY_MS};
 pub use view::DeviceState;
 pub use waiting_order::{AccountOrder, WaitingPlace};
 
@@ -72,8 +75,10 @@ enum Timer {
     Keep(JobId),
     /// A reserved start counts as missed.
     Promise(JobId),
-    /// Agents should have answered the order to suspend a job, or to resume it.
+    /// Agents should have answered the order to suspend a job, or to resume it; or it is to be resumed again.
     Suspension(JobId),
+    /// Waiting jobs may have others give way.
+    Preempt,
 }
 
 /// A drain.
@@ -138,6 +143,12 @@ pub struct Scheduler {
     without_devices: BTreeSet<JobId>,
     /// Suspended jobs that wait for their devices, to be resumed.
     resuming: BTreeSet<JobId>,
+    /// Jobs that gave way to others, from the order to their agents until they run again.
+    preempted: BTreeSet<JobId>,
+    /// The time before which no further job is asked to give way.
+    preempts_from: Millis,
+    /// The time of [`Timer::Preempt`].
+    preempt_timer: Option<Millis>,
     /// Whether drains, reservations, quarantine or pause have changed since they were saved.
     site_changed: bool,
     /// Jobs whose hold on a node's devices has changed since it was saved; `None` if changes are not noted.
@@ -187,6 +198,9 @@ impl Scheduler {
             used: BTreeSet::new(),
             without_devices: BTreeSet::new(),
             resuming: BTreeSet::new(),
+            preempted: BTreeSet::new(),
+            preempts_from: Millis(0),
+            preempt_timer: None,
             site_changed: false,
             changed_holds: None,
         }
@@ -212,7 +226,7 @@ impl Scheduler {
             Input::Hold { job, held } => self.hold(job, held, effects),
             Input::ToFront { job, by } => self.put_first(job, &by, effects),
             Input::SetLimit { job, limit_ms, by } => self.set_limit(job, limit_ms, &by, effects),
-            Input::Suspend { job, by, reason } => self.suspend(job, by, reason, effects),
+            Input::Suspend { job, by, reason } => self.suspend_for(job, by, reason, effects),
             Input::Suspended { job, node, outcome } => self.suspended(job, node, outcome, effects),
             Input::Resume { job, by } => self.resume(job, &by, effects),
             Input::Resumed { job, node, outcome } => self.resumed(job, node, outcome, effects),

@@ -42,9 +42,7 @@ impl Scheduler {
 
     /// Applies earlier drains, quarantines and uses to new devices.
     fn adorn_devices(&mut self, at: u32) {
-        let resuming = self.resuming.iter().filter_map(|id| self.jobs.get(id));
-        let awaited: BTreeSet<DeviceId> =
-            resuming.flat_map(|job| job.grants.iter().map(|grant| grant.device)).collect();
+        let awaited: BTreeSet<DeviceId> = self.awaited_devices().collect();
         let (quarantined, used) = (&self.quarantined, &self.used);
         let node = &mut self.pool.nodes[at as usize];
         for device in &mut node.devices {

@@ -35,7 +35,7 @@ pub(super) enum Stop {
 }
 
 /// The choice of classes and the devices of a start.
-type Fit = (Vec<PartDemand>, Vec<Pick>);
+pub(super) type Fit = (Vec<PartDemand>, Vec<Pick>);
 
 impl Scheduler {
     pub(super) fn pass(&mut self, effects: &mut Vec<Effect>) {
@@ -49,9 +49,11 @@ impl Scheduler {
                 self.reserve_starts(effects);
                 self.check_reserved_starts();
             }
+            self.start_before_suspended(effects);
             self.resume_waiting(effects);
             self.start_all(effects);
             self.reserve_starts(effects);
+            self.preempt(effects);
             let grown = self.pool.index.iter().any(|index| index.grown > self.passed);
             if self.pool.touched.is_empty() && !grown {
                 return;
@@ -246,7 +248,6 @@ impl Scheduler {
         if let Some(stop) = self.stopped_at_all(job.account) {
             return Err(Some(stop));
         }
-        let shape = self.shapes.get(job.shape);
         if let Some(picks) = self.reserved_picks(job)
             && let Some(reserved_start) = &job.reserved_start
         {
@@ -256,6 +257,11 @@ impl Scheduler {
                 Err(stop) => return Err(Some(stop)),
             }
         }
+        self.fit_anywhere(job)
+    }
+
+    /// Returns a start that is possible now on other devices than those of the job's reserved start, or the reason as [`Self::fit`] does.
+    pub(super) fn fit_anywhere(&self, job: &Job) -> Result<Fit, Option<Stop>> {
         if let Some((choice, picks)) = self.reserved_fit(job) {
             match self.allowed(job, &choice, &picks) {
                 Ok(()) => return Ok((choice, picks)),
@@ -265,6 +271,7 @@ impl Scheduler {
         if job.request.reservation.is_some() {
             return Err(None);
         }
+        let shape = self.shapes.get(job.shape);
         let (mut stop, mut choices) = (None, &shape.choices[..]);
         for &count in &shape.of_alternative {
             let (of_alternative, others) = choices.split_at(count);

@@ -157,7 +157,8 @@ impl Scheduler {
         self.timers.iter().all(|&(_, timer)| {
             self.pool.step();
             match timer {
-                Timer::Settle(_) => true,
+                // In forecasts no job gives way.
+                Timer::Settle(_) | Timer::Preempt => true,
                 Timer::Lease(job) | Timer::Warn(job) => self.is_renewed(job),
                 Timer::Window(_)
                 | Timer::Drain(_)

@@ -41,8 +41,11 @@ impl Scheduler {
 
     /// Returns the first jobs in order whose accounts allow a start. Visits at most twice as many of accounts with
     /// device-hours.
-    fn first_jobs(&self, depth: usize) -> Vec<JobId> {
+    pub(super) fn first_jobs(&self, depth: usize) -> Vec<JobId> {
         let (mut found, mut seen) = (Vec::new(), 0);
+        if depth == 0 {
+            return found;
+        }
         let mut look = |account: u32, id: JobId, is_front: bool| {
             self.pool.step();
             let Some(job) = self.jobs.get(&id).filter(|job| is_front || job.front.is_none()) else { return true };

@@ -109,6 +109,7 @@ impl Scheduler {
                 .and_then(|reserved_start| self.saved_reserved_start(job, reserved_start)),
             suspension: job.suspension.as_ref().map(Into::into),
             stood_still_ms: job.stood_still_ms,
+            went_on: job.went_on.map(|at| at.0),
         })
     }
 
@@ -348,6 +349,9 @@ impl Scheduler {
         if job.suspension.as_ref().is_some_and(|suspension| suspension.stage == SuspensionStage::Waiting) {
             self.resuming.insert(id);
         }
+        if job.suspension.as_ref().is_some_and(|suspension| suspension.cause.preempted_by().is_some()) {
+            self.preempted.insert(id);
+        }
         self.jobs.insert(id, job);
         for node in nodes {
             self.pool.refresh(self.now, node);
@@ -397,6 +401,7 @@ impl Scheduler {
             suspension: saved.suspension.map(Into::into),
             suspension_refused: None,
             stood_still_ms: saved.stood_still_ms,
+            went_on: saved.went_on.map(Millis),
         })
     }
 }

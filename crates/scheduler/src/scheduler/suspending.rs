@@ -7,32 +7,88 @@ use crate::ids::JobId;
 use crate::job::Job;
 use crate::phase::{Hold, Phase};
 use crate::pool::{Holder, HostResources};
-use crate::suspension::{Suspension, SuspensionStage, SuspensionView};
+use crate::suspension::{Suspension, SuspensionCause, SuspensionStage, SuspensionView};
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest wait for the answers of all agents to an order. Each copies gigabytes.
-pub(super) const ANSWER_MS: u64 = 300_000;
+pub const ANSWER_MS: u64 = 300_000;
 /// The pause before a suspension is undone again that could not be.
-const RETRY_MS: u64 = 5_000;
+pub const RETRY_MS: u64 = 5_000;
+/// The pause before a job that resumes by itself is resumed again, after an agent has refused it.
+pub const RESUME_AGAIN_MS: u64 = 60_000;
+/// The time for which an owner can't suspend a job again that has gone on.
+pub const OWNER_AGAIN_MS: u64 = 60_000;
 
 impl Scheduler {
+    /// Suspends a running job for its owner or an administrator, who may also take over a suspension of another origin: then only
+    /// administrators resume the job.
+    pub(super) fn suspend_for(&mut self, id: JobId, by: String, reason: String, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let is_owner = job.user == by;
+        match &job.suspension {
+            None if is_owner && self.owner_may_suspend_from(id).is_some_and(|from| self.now < from) => {}
+            None => {
+                let cause = if is_owner { SuspensionCause::Owner } else { SuspensionCause::Administrator };
+                self.suspend(id, cause, by, reason, effects);
+            }
+            Some(suspension) if is_owner || suspension.cause == SuspensionCause::Administrator => {}
+            Some(suspension) if suspension.stage.may_be_taken_over() => self.take_over(id, by, reason, effects),
+            Some(_) => {}
+        }
+    }
+
+    /// Returns the time from which a running job's owner may suspend it again; `None` if it was not suspended yet.
+    #[must_use]
+    pub fn owner_may_suspend_from(&self, id: JobId) -> Option<Millis> {
+        Some(self.jobs.get(&id)?.went_on?.plus(OWNER_AGAIN_MS))
+    }
+
+    /// Makes a suspension an administrator's. A job without devices stays suspended until an administrator resumes it.
+    fn take_over(&mut self, id: JobId, by: String, reason: String, effects: &mut Vec<Effect>) {
+        let because = because(&reason);
+        effects.push(Effect::Audit(format!("{by} keeps job {id} suspended{because}")));
+        if self.resuming.remove(&id) {
+            self.set_stage(id, SuspensionStage::Suspended);
+            self.mark_awaited(id);
+        }
+        self.preempted.remove(&id);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.suspension_refused = None;
+        if let Some(suspension) = &mut job.suspension {
+            (suspension.cause, suspension.by, suspension.reason) = (SuspensionCause::Administrator, by, reason);
+        }
+    }
+
     /// Begins to suspend a running job. Its time limit stands still from now on.
-    pub(super) fn suspend(&mut self, id: JobId, by: String, reason: String, effects: &mut Vec<Effect>) {
+    pub(super) fn suspend(
+        &mut self,
+        id: JobId,
+        cause: SuspensionCause,
+        by: String,
+        reason: String,
+        effects: &mut Vec<Effect>,
+    ) {
         let is_meant = |job: &&Job| job.phase == Phase::Running && job.suspension.is_none();
         let Some(job) = self.jobs.get(&id).filter(is_meant) else { return };
-        let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        effects.push(Effect::Audit(format!("{by} suspends job {id} of user {:?}{because}", job.user)));
+        if cause != SuspensionCause::Owner {
+            let because = because(&reason);
+            effects.push(Effect::Audit(format!("{by} suspends job {id} of user {:?}{because}", job.user)));
+        }
         let left_ms = job.ends.since(self.now);
         let (stage, awaited, answer_by) = (SuspensionStage::Suspending, BTreeSet::new(), Millis::NEVER);
-        let suspension = Suspension { stage, awaited, answer_by, left_ms, since: self.now, by, reason };
+        let (since, resumes_from) = (self.now, Millis(0));
+        let suspension = Suspension { stage, awaited, answer_by, left_ms, since, cause, by, reason, resumes_from };
         self.timers.remove(&(job.ends, Timer::Lease(id)));
         self.timers.remove(&(job.warned, Timer::Warn(id)));
         if let Some(job) = self.jobs.get_mut(&id) {
             job.suspension = Some(suspension);
             job.suspension_refused = None;
             (job.ends, job.warned, job.ending) = (Millis::NEVER, Millis::NEVER, None);
+        }
+        if cause.preempted_by().is_some() {
+            self.preempted.insert(id);
         }
         self.set_planned_end(id, Millis::NEVER);
         effects.push(Effect::LeaseEnds { job: id, ends: Millis::NEVER });
@@ -57,16 +113,37 @@ impl Scheduler {
         }
     }
 
-    /// Resumes a suspended job once its devices are free. They take no other job from now on.
+    /// Resumes a suspended job once its devices are free. Owners resume what they have suspended. An administrator resumes each job, and has
+    /// its devices kept for it.
     pub(super) fn resume(&mut self, id: JobId, by: &str, effects: &mut Vec<Effect>) {
-        if self.stage_of(id) != Some(SuspensionStage::Suspended) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(Suspension { stage, cause, .. }) = &job.suspension else { return };
+        let is_owner = job.user == by;
+        let may_resume = match stage {
+            SuspensionStage::Suspended => !is_owner || *cause == SuspensionCause::Owner,
+            SuspensionStage::Waiting => !is_owner && *cause != SuspensionCause::Administrator,
+            SuspensionStage::Suspending | SuspensionStage::Resuming | SuspensionStage::Undoing => false,
+        };
+        if !may_resume {
             return;
         }
-        let user = self.jobs.get(&id).map_or_else(String::new, |job| job.user.clone());
-        effects.push(Effect::Audit(format!("{by} resumes job {id} of user {user:?}")));
+        if !is_owner {
+            effects.push(Effect::Audit(format!("{by} resumes job {id} of user {:?}", job.user)));
+        }
         if let Some(job) = self.jobs.get_mut(&id) {
             job.suspension_refused = None;
+            if let Some(suspension) = job.suspension.as_mut().filter(|_| !is_owner) {
+                suspension.cause = SuspensionCause::Administrator;
+            }
         }
+        if !is_owner {
+            self.preempted.remove(&id);
+        }
+        self.await_devices(id);
+    }
+
+    /// Has a suspended job resume once its devices are free.
+    fn await_devices(&mut self, id: JobId) {
         self.set_stage(id, SuspensionStage::Waiting);
         self.resuming.insert(id);
         self.mark_awaited(id);
@@ -82,6 +159,10 @@ impl Scheduler {
                 let why = self.on_node(node, &why);
                 effects.push(Effect::SuspensionFailed { job: id, why: format!("it can't be resumed: {why}") });
                 self.refuse(id, why);
+                let resumes_from = self.now.plus(RESUME_AGAIN_MS);
+                if let Some(suspension) = self.jobs.get_mut(&id).and_then(|job| job.suspension.as_mut()) {
+                    suspension.resumes_from = resumes_from;
+                }
                 // Nodes that have resumed the job suspend it again.
                 self.order_agents(id, SuspensionStage::Suspending, effects);
             }
@@ -94,7 +175,7 @@ impl Scheduler {
     /// Resumes those jobs that wait for this and whose devices are free, the oldest first.
     pub(super) fn resume_waiting(&mut self, effects: &mut Vec<Effect>) {
         for id in self.resuming.clone() {
-            if self.jobs.get(&id).is_some_and(|job| self.may_hold_again(job)) {
+            if self.jobs.get(&id).is_some_and(|job| !self.is_held_back(job) && self.may_hold_again(job)) {
                 self.hold_again(id);
                 effects.push(Effect::DevicesHeldAgain { job: id });
                 self.order_agents(id, SuspensionStage::Resuming, effects);
@@ -102,13 +183,19 @@ impl Scheduler {
         }
     }
 
-    /// Whether a suspended job waits to be resumed on this device.
+    /// Whether a suspended job waits to be resumed on this device, and other jobs are kept off it.
     pub(super) fn is_awaited(&self, device: DeviceId) -> bool {
-        !self.resuming.is_empty()
-            && self.resuming.iter().filter_map(|id| self.jobs.get(id)).flat_map(|job| &job.grants).any(|grant| {
-                self.pool.step();
-                grant.device == device && grant.hold == Hold::Suspended
-            })
+        self.awaited_devices().any(|awaited| awaited == device)
+    }
+
+    /// Returns the devices that are kept for suspended jobs.
+    pub(super) fn awaited_devices(&self) -> impl Iterator<Item = DeviceId> {
+        let keeping = self.resuming.iter().filter_map(|id| self.jobs.get(id)).filter(|job| {
+            let suspension = job.suspension.as_ref();
+            suspension.is_some_and(Suspension::keeps_devices)
+        });
+        let kept = keeping.flat_map(|job| &job.grants).filter(|grant| grant.hold == Hold::Suspended);
+        kept.inspect(|_| self.pool.step()).map(|grant| grant.device)
     }
 
     /// Returns the suspended jobs with memory of a node's devices.
@@ -163,6 +250,7 @@ impl Scheduler {
         if self.resuming.remove(&id) {
             self.mark_awaited(id);
         }
+        self.preempted.remove(&id);
         if let Some(job) = self.jobs.get_mut(&id) {
             job.suspension = None;
         }
@@ -184,8 +272,8 @@ impl Scheduler {
     #[must_use]
     pub fn suspension(&self, id: JobId) -> Option<SuspensionView> {
         let job = self.jobs.get(&id)?;
-        let Suspension { stage, left_ms, since, by, reason, .. } = job.suspension.clone()?;
-        Some(SuspensionView { stage, since, by, reason, left_ms: job.limit_ms.map(|_| left_ms) })
+        let Suspension { stage, left_ms, since, cause, by, reason, .. } = job.suspension.clone()?;
+        Some(SuspensionView { stage, since, cause, by, reason, left_ms: job.limit_ms.map(|_| left_ms) })
     }
 
     /// Returns the number of suspended jobs without devices.
@@ -258,6 +346,18 @@ impl Scheduler {
         self.without_devices.insert(id);
         self.set_stage(id, SuspensionStage::Suspended);
         effects.push(Effect::Suspended { job: id });
+        if self.preempted.contains(&id) {
+            self.await_devices(id);
+            self.schedule_resumption(id);
+        }
+    }
+
+    /// Schedules the next attempt to resume a job that resumes by itself.
+    fn schedule_resumption(&mut self, id: JobId) {
+        let suspension = self.jobs.get(&id).and_then(|job| job.suspension.as_ref());
+        if let Some(from) = suspension.map(|suspension| suspension.resumes_from).filter(|from| *from > self.now) {
+            self.timers.insert((from, Timer::Suspension(id)));
+        }
     }
 
     /// Ends a suspension: the job runs again, with the time that it had left.
@@ -265,7 +365,9 @@ impl Scheduler {
         let now = self.now;
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Some(suspension) = job.suspension.take() else { return };
+        job.went_on = Some(now);
         job.stood_still_ms = job.stood_still_ms.saturating_add(now.since(suspension.since));
+        self.preempted.remove(&id);
         self.move_end(id, now.plus(suspension.left_ms), effects);
         effects.push(Effect::Resumed { job: id });
     }
@@ -331,10 +433,23 @@ impl Scheduler {
         self.touch(account);
     }
 
+    /// Whether some device of a suspended job is free for it, as far as other jobs go.
+    pub(super) fn has_free_device(&self, job: &Job) -> bool {
+        job.grants.iter().filter(|grant| grant.hold == Hold::Suspended).any(|grant| {
+            self.pool.step();
+            let leased = LeasedDevice { device: grant.device, amount: grant.amount, exclusive: grant.exclusive };
+            self.has_space(grant.spot, &leased)
+        })
+    }
+
     /// Marks the devices of a job as awaited by it, or no longer.
     pub(super) fn mark_awaited(&mut self, id: JobId) {
         let devices: Vec<DeviceId> =
             self.jobs.get(&id).into_iter().flat_map(|job| &job.grants).map(|grant| grant.device).collect();
         devices.into_iter().for_each(|device| self.check_health(device));
     }
+}
+
+fn because(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }

@@ -28,6 +28,8 @@ impl Scheduler {
                 Timer::Keep(job) => self.withdraw(job, EndCause::Abandoned, effects),
                 Timer::Promise(job) => self.reserved_start_is_due(job, effects),
                 Timer::Suspension(job) => self.suspension_is_due(job, effects),
+                // The pass that follows has jobs give way.
+                Timer::Preempt => self.preempt_timer = None,
             }
         }
     }

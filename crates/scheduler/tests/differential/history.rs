@@ -5,7 +5,7 @@ use accord_scheduler::amount::Amount;
 use accord_scheduler::class::{ClassFilter, DeviceClass};
 use accord_scheduler::node::{DeviceDescription, NodeDescription};
 use accord_scheduler::path_class::{PathClass, PathTimesByClass};
-use accord_scheduler::policy::{Account, Quota};
+use accord_scheduler::policy::{Account, PreemptMode, Quota};
 use accord_scheduler::request::{Alternative, Count, Locality, Part, Take};
 use accord_scheduler::{
     AccountId, DrainTarget, Effect, Input, JobId, Members, Millis, Policy, Request, Reservation, ReservationId,
@@ -28,6 +28,15 @@ const GIB: u64 = 1 << 30;
 const USERS: [&str; 3] = ["eva", "tom", "uli"];
 const RESERVATIONS: [&str; 2] = ["course", "service"];
 
+/// A request of a user.
+#[derive(Clone)]
+struct Ask {
+    user: String,
+    account: String,
+    origin: Option<NodeId>,
+    request: Request,
+}
+
 /// A simulated driver, which plays users, agents and administrators.
 pub(crate) struct History {
     pub(crate) random: Random,
@@ -43,6 +52,11 @@ pub(crate) struct History {
     running: BTreeSet<JobId>,
     /// Confirmations that agents have yet to send.
     releasing: BTreeSet<(JobId, NodeId)>,
+    /// Orders to suspend jobs, or to resume them, that agents have not answered.
+    orders: Vec<(JobId, NodeId, bool)>,
+    /// The requests of jobs, and the last one.
+    asks: BTreeMap<JobId, Ask>,
+    asked: Option<Ask>,
     reservations: u64,
     dense: bool,
 }
@@ -76,6 +90,9 @@ impl History {
             waiting: BTreeSet::new(),
             running: BTreeSet::new(),
             releasing: BTreeSet::new(),
+            orders: Vec::new(),
+            asks: BTreeMap::new(),
+            asked: None,
             reservations: 0,
             dense,
         };
@@ -117,7 +134,10 @@ impl History {
             match effect {
                 Effect::Queued { job } => {
                     self.waiting.insert(*job);
+                    self.asks.extend(self.asked.clone().map(|asked| (*job, asked)));
                 }
+                Effect::Suspend { job, node } => self.orders.push((*job, *node, true)),
+                Effect::Resume { job, node } => self.orders.push((*job, *node, false)),
                 Effect::Started { job, .. } => {
                     self.waiting.remove(job);
                     self.running.insert(*job);
@@ -152,8 +172,11 @@ impl History {
         if are_new || self.up.len() < self.nodes.len() && self.random.one_in(3) {
             return self.join();
         }
+        if !self.orders.is_empty() && self.random.one_in(3) {
+            return self.answer();
+        }
         let by = "root".to_owned();
-        match self.random.below(100) {
+        match self.random.below(106) {
             0..40 => self.ask(),
             40..62 => match self.some_release() {
                 Some((job, node)) => Input::Released { job, node },
@@ -238,7 +261,31 @@ impl History {
                 }
                 Input::PathTimes(times)
             }
+            100..103 => match some(&mut self.random, &self.running) {
+                Some(job) => Input::Suspend { job, by: self.owner_or_root(job), reason: String::new() },
+                None => Input::Tick,
+            },
+            103..106 => match some(&mut self.random, &self.running) {
+                Some(job) => Input::Resume { job, by: self.owner_or_root(job) },
+                None => Input::Tick,
+            },
             _ => Input::Tick,
+        }
+    }
+
+    fn owner_or_root(&mut self, job: JobId) -> String {
+        let owner = self.asks.get(&job).filter(|_| self.random.one_in(2));
+        owner.map_or_else(|| "root".to_owned(), |asked| asked.user.clone())
+    }
+
+    /// Returns an agent's answer to an order, which may be an old one.
+    fn answer(&mut self) -> Input {
+        let at = if self.random.one_in(4) { self.random.below(self.orders.len() as u64) as usize } else { 0 };
+        let (job, node, suspend) = self.orders.remove(at);
+        let outcome = if self.random.one_in(6) { Err("no memory".to_owned()) } else { Ok(()) };
+        match suspend {
+            true => Input::Suspended { job, node, outcome },
+            false => Input::Resumed { job, node, outcome },
         }
     }
 
@@ -368,7 +415,22 @@ impl History {
         Input::Reserve(Box::new(reservation))
     }
 
+    /// Returns a new request, or that of a running job again with the highest priority.
     fn ask(&mut self) -> Input {
+        let again = some(&mut self.random, &self.running).and_then(|job| self.asks.get(&job));
+        let asked = match again.cloned().filter(|_| self.random.one_in(4)) {
+            Some(mut again) => {
+                (again.request.priority, again.request.reservation) = (2, None);
+                again
+            }
+            None => self.new_ask(),
+        };
+        self.asked = Some(asked.clone());
+        let Ask { user, account, origin, request } = asked;
+        Input::Ask { user, account, origin, request }
+    }
+
+    fn new_ask(&mut self) -> Ask {
         let has_others_below =
             |account: &String| self.accounts.iter().any(|known| known.starts_with(&format!("{account}/")));
         let leaves = self.accounts.iter().filter(|account| !self.dense || !has_others_below(account));
@@ -378,7 +440,7 @@ impl History {
         }
         let origin = (!self.random.one_in(3)).then(|| NodeId(self.random.below(self.nodes.len() as u64) as u32));
         let user = self.random.pick(&USERS).to_owned();
-        Input::Ask { user, account, origin, request: self.request() }
+        Ask { user, account, origin, request: self.request() }
     }
 
     fn request(&mut self) -> Request {
@@ -511,6 +573,8 @@ fn policy(random: &mut Random) -> Policy {
         ageing_ms: 30_000,
         quantum_ms: 10_000 + 5_000 * random.below(4),
         grace_ms: 2_000,
+        preempt_mode: if random.one_in(2) { PreemptMode::Suspend } else { PreemptMode::Off },
+        preempt_exempt_ms: random.pick(&[0, 0, 5_000, 40_000]),
         default_limit_ms: random.one_in(2).then_some(15_000),
         longest_wait_ms: random.one_in(4).then_some(200_000),
         keep_ms: 10_000,

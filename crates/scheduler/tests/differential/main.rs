@@ -66,17 +66,29 @@ fn decisions(effects: &[Effect]) -> Vec<&Effect> {
         .collect()
 }
 
-/// Runs a history. Returns the numbers of started jobs, and of jobs that end because their account is spent.
+/// Numbers of jobs.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    started: usize,
+    /// Those that end because their account is spent.
+    spent: usize,
+    /// Those that are suspended because they gave way to others.
+    gave_way: usize,
+    /// Suspended ones that go on.
+    resumed: usize,
+}
+
+/// Runs a history. Returns the numbers of its jobs.
 ///
 /// # Errors
 /// Returns what has gone wrong: a decision that differs, a repetition that differs, or an invariant that does not hold.
-fn run(kind: &Kind, seed: u64, print: bool) -> Result<(usize, usize), String> {
+fn run(kind: &Kind, seed: u64, print: bool) -> Result<Counts, String> {
     let (mut history, policy) = History::new(seed, kind.nodes, kind.dense);
     let mut names: Vec<String> = policy.accounts.iter().map(|account| account.name.clone()).collect();
     let (mut fast, mut again, mut naive) =
         (Scheduler::new(policy.clone()), Scheduler::new(policy.clone()), Naive::new(policy));
     let (mut log, mut follower, mut copy) = (InputLog::default(), Follower::default(), None::<Scheduler>);
-    let (mut started, mut spent, mut promises) = (0, 0, Promises::default());
+    let (mut counts, mut promises) = (Counts::default(), Promises::default());
     for step in 0..kind.steps {
         let (now, input) = history.next();
         if let accord_scheduler::Input::PolicyApplied { policy, .. } = &input {
@@ -127,28 +139,42 @@ fn run(kind: &Kind, seed: u64, print: bool) -> Result<(usize, usize), String> {
         if step % kind.follows_every == 0 {
             copy = follower.follow(log.take(&fast, follower.has_copy())).cloned();
         }
-        started += effects.0.iter().filter(|effect| matches!(effect, Effect::Started { .. })).count();
-        let is_spent = |effect: &&Effect| matches!(effect, Effect::Ended { cause: EndCause::Spent, .. });
-        spent += effects.0.iter().filter(is_spent).count();
+        for effect in &effects.0 {
+            match effect {
+                Effect::Started { .. } => counts.started += 1,
+                Effect::Ended { cause: EndCause::Spent, .. } => counts.spent += 1,
+                Effect::Suspended { job } => {
+                    let suspension = fast.suspension(*job);
+                    counts.gave_way += usize::from(suspension.is_some_and(|of| of.cause.preempted_by().is_some()));
+                }
+                Effect::Resumed { .. } => counts.resumed += 1,
+                _ => {}
+            }
+        }
         history.take_note(&effects.0);
     }
-    Ok((started, spent))
+    Ok(counts)
 }
 
 /// Runs the histories of a kind. Returns their number, and the numbers of jobs as [`run`] does.
-fn run_all(kind: &Kind) -> (u64, usize, usize) {
+fn run_all(kind: &Kind) -> (u64, Counts) {
     let seeds = std::env::var(kind.variable).ok().and_then(|seeds| seeds.parse().ok());
     let count = seeds.unwrap_or_else(|| accord_test_tier::pick(kind.counts.0, kind.counts.1));
     let first = if seeds.is_some() { 0 } else { accord_test_tier::first_seed(count) };
-    let (mut started, mut spent) = (0, 0);
+    let mut counts = Counts::default();
     for seed in first..first + count {
         let outcome = std::panic::catch_unwind(|| run(kind, seed, false));
         match outcome.unwrap_or_else(|_| Err(format!("panic: seed {seed}"))) {
-            Ok(jobs) => (started, spent) = (started + jobs.0, spent + jobs.1),
+            Ok(Counts { started, spent, gave_way, resumed }) => {
+                counts.started += started;
+                counts.spent += spent;
+                counts.gave_way += gave_way;
+                counts.resumed += resumed;
+            }
             Err(why) => panic!("{why}\nrun it again with ACCORD_SCHEDULER_SEED={}:{seed}", kind.name),
         }
     }
-    (count, started, spent)
+    (count, counts)
 }
 
 /// Whether one history was to be run, which has been if it is of this kind.
@@ -163,8 +189,10 @@ fn runs_one(kind: &Kind) -> bool {
 #[test]
 fn decisions_equal_those_of_the_naive_scheduler() {
     if !runs_one(&LONG) {
-        let (count, started, spent) = run_all(&LONG);
+        let (count, Counts { started, spent, gave_way, resumed }) = run_all(&LONG);
         assert!(started as u64 > 5 * count, "{started} jobs started in {count} histories");
+        assert!(gave_way as u64 > count / 4, "{gave_way} jobs gave way in {count} histories");
+        assert!(resumed as u64 > count / 4, "{resumed} suspended jobs went on in {count} histories");
         assert!(spent as u64 > count / 50, "{spent} jobs of spent accounts ended in {count} histories");
     }
 }
@@ -172,7 +200,8 @@ fn decisions_equal_those_of_the_naive_scheduler() {
 #[test]
 fn decisions_equal_those_of_the_naive_scheduler_in_brief_histories() {
     if !runs_one(&BRIEF) {
-        let (count, started, _) = run_all(&BRIEF);
+        let (count, Counts { started, gave_way, .. }) = run_all(&BRIEF);
         assert!(started as u64 > 2 * count, "{started} jobs started in {count} histories");
+        assert!(gave_way as u64 > count / 50, "{gave_way} jobs gave way in {count} histories");
     }
 }

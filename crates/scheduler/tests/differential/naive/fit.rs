@@ -65,6 +65,11 @@ impl Naive {
         all
     }
 
+    /// Returns the jobs whose reserved starts count.
+    fn counted(&self) -> impl Iterator<Item = &NJob> {
+        self.jobs.values().filter(|job| !self.aside.contains(&job.id))
+    }
+
     /// Returns the time from which on a device may not be used, ignoring the claim of one job.
     pub(super) fn free_until(&self, at: At, but: Option<JobId>) -> Millis {
         self.free_until_but(at, but, None)
@@ -72,8 +77,7 @@ impl Naive {
 
     /// Returns the same time for a job's reserved start, which only earlier reserved starts precede.
     fn free_until_before(&self, at: At, job: JobId, starts: Millis) -> Millis {
-        let others =
-            self.jobs.values().filter(|other| other.id != job).filter_map(|other| other.reserved_start.as_ref());
+        let others = self.counted().filter(|other| other.id != job).filter_map(|other| other.reserved_start.as_ref());
         let before =
             others.filter(|reserved_start| reserved_start.places.contains(&at) && reserved_start.starts <= starts);
         let device = self.device_id(at);
@@ -92,7 +96,7 @@ impl Naive {
                 until = until.min(within.map_or(other.starts, |within| Self::preempts_at(other, within)));
             }
         }
-        for job in self.jobs.values().filter(|job| Some(job.id) != but) {
+        for job in self.counted().filter(|job| Some(job.id) != but) {
             if let Some(reserved_start) =
                 job.reserved_start.as_ref().filter(|reserved_start| reserved_start.places.contains(&at))
             {
@@ -133,15 +137,18 @@ impl Naive {
     }
 
     pub(super) fn holders_of(&self, at: At) -> impl Iterator<Item = (&NJob, &NGrant)> {
-        self.jobs.values().flat_map(move |job| {
-            let held = job.grants.iter().filter(move |grant| grant.at == at && grant.hold != NHold::Freed);
+        self.jobs.values().filter(|job| !self.lifted.contains(&job.id)).flat_map(move |job| {
+            let held = job.grants.iter().filter(move |grant| grant.at == at && grant.hold.is_hold());
             held.map(move |grant| (job, grant))
         })
     }
 
     pub(super) fn is_sound(&self, at: At) -> bool {
         let device = &self.nodes[at.0].devices[at.1];
-        self.nodes[at.0].up && !device.absent && !self.quarantined.contains_key(&self.device_id(at))
+        self.nodes[at.0].up
+            && !device.absent
+            && !self.quarantined.contains_key(&self.device_id(at))
+            && !self.is_awaited(at)
     }
 
     pub(super) fn places(&self) -> Vec<At> {
@@ -214,6 +221,11 @@ impl Naive {
             let choice = job.reserved_start.as_ref()?.choice.clone();
             return self.allowed(job, &choice, &picks).then_some((choice, picks));
         }
+        self.fit_anywhere(job)
+    }
+
+    /// Returns a start that is possible now on other devices than those of the job's reserved start.
+    pub(super) fn fit_anywhere(&self, job: &NJob) -> Option<Fit> {
         if let Some((choice, picks)) = self.reserved_fit(job) {
             return self.allowed(job, &choice, &picks).then_some((choice, picks));
         }
@@ -266,9 +278,10 @@ impl Naive {
     }
 
     /// Returns the cores and host memory of a node that no job holds.
-    fn left_of(&self, node: usize) -> (u64, u64) {
-        let grants = self.jobs.values().flat_map(|job| &job.grants);
-        let there = grants.filter(|grant| grant.at.0 == node && grant.hold != NHold::Freed);
+    pub(super) fn left_of(&self, node: usize) -> (u64, u64) {
+        let there_still = self.jobs.values().filter(|job| !self.lifted.contains(&job.id));
+        let grants = there_still.flat_map(|job| &job.grants);
+        let there = grants.filter(|grant| grant.at.0 == node && grant.hold.is_hold());
         let used = there.map(|grant| self.beside_of(grant)).fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
         let of = &self.nodes[node];
         (of.cores.saturating_sub(used.0), of.memory.saturating_sub(used.1))
@@ -288,7 +301,7 @@ impl Naive {
     /// Returns the jobs to whose reserved starts others yield on a node, with the starts, and the cores and host memory that they need there.
     fn firm(&self, node: usize) -> Vec<(&NJob, Millis, (u64, u64))> {
         let mut found = Vec::new();
-        for job in self.jobs.values() {
+        for job in self.counted() {
             let Some(reserved_start) = job.reserved_start.as_ref().filter(|of| of.rank > 0) else { continue };
             let mut needed = (0, 0);
             for at in reserved_start.places.iter().filter(|at| at.0 == node) {
@@ -322,8 +335,8 @@ impl Naive {
         let mut taken = (0, 0);
         let mut add = |of: (u64, u64)| taken = (taken.0 + of.0, taken.1 + of.1);
         let lasts = |job: &&NJob| time == self.now || job.planned_end > time || Some(job.id) == renewed;
-        for job in self.jobs.values().filter(lasts) {
-            let there = job.grants.iter().filter(|grant| grant.at.0 == node && grant.hold != NHold::Freed);
+        for job in self.jobs.values().filter(lasts).filter(|job| !self.lifted.contains(&job.id)) {
+            let there = job.grants.iter().filter(|grant| grant.at.0 == node && grant.hold.is_hold());
             there.for_each(|grant| add(self.beside_of(grant)));
         }
         for (job, from, needed) in self.firm(node).into_iter().filter(|(job, ..)| counts(job)) {
@@ -443,7 +456,8 @@ impl Naive {
             if self.paused {
                 return;
             }
-            let mut changed = false;
+            let mut changed = self.start_before_suspended(effects);
+            changed |= self.resume_waiting(effects);
             while let Some((id, (choice, picks))) =
                 self.waiting_in_order().into_iter().find_map(|id| Some((id, self.fit(&self.jobs[&id])?)))
             {
@@ -452,6 +466,7 @@ impl Naive {
                 changed = true;
             }
             changed |= self.reserve_starts(effects);
+            changed |= self.preempt(effects);
             if !changed {
                 return;
             }

@@ -3,7 +3,10 @@
 
 mod accounts;
 mod fit;
+mod nodes;
+mod preempting;
 mod reserved_starts;
+mod suspending;
 
 use crate::naive_place::{At, NDevice, NNode, Picks, Vacancies, Want};
 use accord_scheduler::amount::{Amount, WHOLE};
@@ -15,6 +18,7 @@ use accord_scheduler::request::{Alternative, Locality, Part, Take};
 use accord_scheduler::{
     DISPLACED_DEVICES_MAX, DrainTarget, Effect, EndCause, Input, JobId, LeasedDevice, Members, Millis, Policy,
     RELEASE_EXPECTED_MS, Refusal, Request, Reservation, ReservationId, ReservedDevices, SETTLE_MS, SlipCause,
+    SuspensionCause, SuspensionStage,
 };
 use accord_types::{DeviceId, DeviceType, NodeId};
 use std::cmp::Ordering;
@@ -32,7 +36,27 @@ pub(crate) enum NHold {
     Held,
     Releasing,
     Lost,
+    /// Of a suspended job: other jobs may have it.
+    Suspended,
     Freed,
+}
+
+impl NHold {
+    /// Whether the device is not free for others.
+    pub(crate) fn is_hold(self) -> bool {
+        !matches!(self, Self::Suspended | Self::Freed)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct NSuspension {
+    pub(crate) stage: SuspensionStage,
+    pub(crate) awaited: BTreeSet<NodeId>,
+    pub(crate) answer_by: Millis,
+    pub(crate) left: u64,
+    pub(crate) since: Millis,
+    pub(crate) cause: SuspensionCause,
+    pub(crate) resumes_from: Millis,
 }
 
 #[derive(Clone, Debug)]
@@ -83,6 +107,9 @@ pub(crate) struct NJob {
     pub(crate) reserved_start: Option<NReservedStart>,
     pub(crate) slipped: Option<(Millis, SlipCause)>,
     pub(crate) announced: Option<Millis>,
+    pub(crate) suspension: Option<NSuspension>,
+    pub(crate) went_on: Option<Millis>,
+    pub(crate) stood_still: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -127,6 +154,11 @@ pub(crate) struct Naive {
     /// Devices in quarantine, each with whether an administrator put it there and whether jobs are charged for it.
     quarantined: BTreeMap<DeviceId, (bool, bool)>,
     path_times: PathTimesByClass,
+    /// The time before which no further job gives way.
+    preempts_from: Millis,
+    /// In a trial: jobs whose devices count as free, and jobs whose reserved starts don't count.
+    lifted: BTreeSet<JobId>,
+    aside: BTreeSet<JobId>,
 }
 
 impl Naive {
@@ -150,6 +182,9 @@ impl Naive {
             due_drains: BTreeSet::new(),
             quarantined: BTreeMap::new(),
             path_times: PathTimesByClass::default(),
+            preempts_from: Millis(0),
+            lifted: BTreeSet::new(),
+            aside: BTreeSet::new(),
         }
     }
 
@@ -189,11 +224,18 @@ impl Naive {
                     of.kept_until = (!connected).then_some(until);
                 }
             }
-            // Histories have no suspensions: tests/suspensions.rs has them.
-            Input::Suspend { .. } | Input::Suspended { .. } | Input::Resume { .. } | Input::Resumed { .. } => {}
+            Input::Suspend { job, by, .. } => self.suspend_for(job, &by, effects),
+            Input::Suspended { job, node, outcome } => self.suspended(job, node, outcome, effects),
+            Input::Resume { job, by } => self.resume(job, &by),
+            Input::Resumed { job, node, outcome } => self.resumed(job, node, outcome, effects),
             Input::SessionOpened { .. } | Input::SessionClosed { .. } | Input::Tick => {}
             Input::Released { job, node } => {
-                self.change(job, node, |_, hold| if hold == NHold::Held { hold } else { NHold::Freed });
+                let runs = self.jobs.get(&job).is_some_and(|job| job.phase == NPhase::Running);
+                self.change(job, node, |_, hold| match hold {
+                    NHold::Held => hold,
+                    NHold::Suspended if runs => hold,
+                    _ => NHold::Freed,
+                });
                 self.forget(job);
             }
             Input::PolicyApplied { policy, .. } => self.apply_policy(*policy, effects),
@@ -267,7 +309,7 @@ impl Naive {
     /// Changes a quarantine, and the charges of jobs from now on.
     fn change_quarantine(&mut self, device: DeviceId, to: Option<(bool, bool)>) {
         let changes = self.charges(device) != to.is_none_or(|(_, charged)| charged);
-        let has = |job: &&NJob| job.grants.iter().any(|of| of.device == device && of.hold != NHold::Freed);
+        let has = |job: &&NJob| job.grants.iter().any(|of| of.device == device && of.hold.is_hold());
         let accounts: BTreeSet<usize> =
             self.jobs.values().filter(|job| changes && has(job)).map(|job| job.account).collect();
         for account in accounts.iter().flat_map(|account| self.path(*account)).collect::<Vec<_>>() {
@@ -325,6 +367,7 @@ impl Naive {
             if job.phase == NPhase::Running {
                 all.push((job.ends, 3, job.id.0));
                 all.extend(job.warned.map(|time| (time, 4, job.id.0)));
+                all.extend(job.suspension.as_ref().map(|suspension| (suspension.answer_by, 8, job.id.0)));
             }
             if job.phase == NPhase::Waiting {
                 all.extend(job.waits_until.map(|time| (time, 5, job.id.0)));
@@ -364,8 +407,7 @@ impl Naive {
                             DrainTarget::Device(device) => grant.device == device,
                         };
                         let jobs = self.jobs.values().filter(|job| job.phase == NPhase::Running);
-                        let there =
-                            |job: &&NJob| job.grants.iter().any(|grant| grant.hold != NHold::Freed && hit(grant));
+                        let there = |job: &&NJob| job.grants.iter().any(|grant| grant.hold.is_hold() && hit(grant));
                         for job in jobs.filter(there).map(|job| job.id).collect::<Vec<_>>() {
                             self.end(job, EndCause::Drained, effects);
                         }
@@ -383,7 +425,8 @@ impl Naive {
                 4 => self.warn(job, effects),
                 5 => self.finish(job, EndCause::WaitOver, effects),
                 6 => self.finish(job, EndCause::Abandoned, effects),
-                _ => self.reserved_start_is_due(job, effects),
+                7 => self.reserved_start_is_due(job, effects),
+                _ => self.suspension_is_due(job, effects),
             }
         }
     }
@@ -411,7 +454,7 @@ impl Naive {
             return;
         }
         let there = |job: &&NJob| {
-            let held = job.grants.iter().filter(|grant| grant.hold != NHold::Freed);
+            let held = job.grants.iter().filter(|grant| grant.hold.is_hold());
             let mut reserved =
                 held.filter(|grant| Self::is_reserved(&reservation, grant.device) && among.covers(grant.device));
             let may_stay = |grant: &NGrant| {
@@ -566,6 +609,9 @@ impl Naive {
                 reserved_start: None,
                 slipped: None,
                 announced: None,
+                suspension: None,
+                went_on: None,
+                stood_still: 0,
             },
         );
         self.touch(at);
@@ -616,8 +662,11 @@ impl Naive {
         job.phase = NPhase::Over;
         job.planned_end = self.now.plus(RELEASE_EXPECTED_MS);
         let mut nodes = BTreeSet::new();
-        for grant in job.grants.iter_mut().filter(|grant| grant.hold == NHold::Held) {
-            grant.hold = NHold::Releasing;
+        job.suspension = None;
+        for grant in job.grants.iter_mut().filter(|grant| matches!(grant.hold, NHold::Held | NHold::Suspended)) {
+            if grant.hold == NHold::Held {
+                grant.hold = NHold::Releasing;
+            }
             nodes.insert(grant.device.node);
         }
         let account = job.account;
@@ -653,8 +702,14 @@ impl Naive {
             }
             NPhase::Running => {
                 job.limit = Some(limit);
-                let ends = job.started.plus(limit).max(self.now);
-                self.move_end(id, ends, effects);
+                let ends = job.started.plus(limit).plus(job.stood_still);
+                match &mut job.suspension {
+                    Some(suspension) => suspension.left = ends.since(suspension.since),
+                    None => {
+                        let ends = ends.max(self.now);
+                        self.move_end(id, ends, effects);
+                    }
+                }
             }
             NPhase::Over => {}
         }
@@ -677,90 +732,6 @@ impl Naive {
         }
         if changed {
             self.touch(account);
-        }
-    }
-
-    fn join(&mut self, description: &accord_scheduler::node::NodeDescription, effects: &mut Vec<Effect>) {
-        let id = description.id;
-        let at = self.nodes.iter().position(|node| node.id == id);
-        let ordinals: BTreeSet<u32> = description.devices.iter().map(|device| device.ordinal).collect();
-        if let Some(at) = at {
-            let anew = self.nodes[at].incarnation != description.incarnation;
-            self.lose_devices(id, |device| anew || !ordinals.contains(&device.ordinal), NHold::Freed, effects);
-            if !anew && !self.nodes[at].up {
-                for job in self.holders(id) {
-                    effects.push(Effect::Release { job, node: id });
-                }
-            }
-        }
-        let at = at.unwrap_or_else(|| {
-            self.nodes.push(NNode::new(id));
-            self.nodes.len() - 1
-        });
-        let mut described = description.devices.clone();
-        described.sort_by_key(|device| device.ordinal);
-        self.nodes[at].devices.iter_mut().for_each(|device| device.absent = true);
-        for device in described {
-            let class = self.classes.iter().position(|class| *class == device.class).unwrap_or_else(|| {
-                self.classes.push(device.class.clone());
-                self.classes.len() - 1
-            });
-            let DeviceClass { memory, context, .. } = device.class;
-            let new = NDevice { ordinal: device.ordinal, class, memory, context, absent: false };
-            let devices = &mut self.nodes[at].devices;
-            match devices.iter().position(|known| known.ordinal == device.ordinal) {
-                Some(known) => devices[known] = new,
-                None => devices.push(new),
-            }
-        }
-        let mut number = |label: &str| {
-            let name = (label.to_owned(), description.labels.get(label)?.clone());
-            let known = self.domains.iter().position(|known| *known == name);
-            Some(known.unwrap_or_else(|| {
-                self.domains.push(name);
-                self.domains.len() - 1
-            }) as u32)
-        };
-        let (rack, switch) = (number("rack"), number("switch"));
-        let node = &mut self.nodes[at];
-        (node.rack, node.switch) = (rack, switch);
-        node.up = true;
-        node.incarnation = description.incarnation;
-        node.name.clone_from(&description.name);
-        node.labels.clone_from(&description.labels);
-        (node.cores, node.memory) = (description.cores, description.host_memory);
-        for account in &mut self.accounts {
-            account.used.resize(self.classes.len(), 0);
-        }
-    }
-
-    fn holders(&self, id: NodeId) -> BTreeSet<JobId> {
-        let has = |job: &&NJob| job.grants.iter().any(|grant| grant.device.node == id && grant.hold != NHold::Freed);
-        self.jobs.values().filter(has).map(|job| job.id).collect()
-    }
-
-    fn down(&mut self, id: NodeId, to: NHold, effects: &mut Vec<Effect>) {
-        if let Some(node) = self.nodes.iter_mut().find(|node| node.id == id) {
-            node.up = false;
-            self.lose_devices(id, |_| true, to, effects);
-        }
-    }
-
-    fn lose_devices(&mut self, id: NodeId, which: impl Fn(DeviceId) -> bool, to: NHold, effects: &mut Vec<Effect>) {
-        for job in self.holders(id) {
-            let of = &self.jobs[&job];
-            let running = of.phase == NPhase::Running;
-            let there = of.grants.iter().filter(|grant| grant.device.node == id && which(grant.device));
-            let held: Vec<DeviceId> =
-                there.filter(|grant| grant.hold == NHold::Held).map(|grant| grant.device).collect();
-            self.change(job, id, |device, hold| if which(device) { to } else { hold });
-            if running && !held.is_empty() {
-                effects.push(Effect::DevicesLost { job, devices: held });
-            }
-            if running && self.jobs[&job].grants.iter().all(|grant| grant.hold != NHold::Held) {
-                self.end(job, EndCause::Lost, effects);
-            }
-            self.forget(job);
         }
     }
 }

@@ -70,15 +70,7 @@ impl Naive {
             return false;
         }
         let mut changed = self.reserve_first(effects);
-        let mut first = Vec::new();
-        let has_hours = |id: &JobId| self.spent(self.jobs[id].account).is_none();
-        for id in self.waiting_in_order().into_iter().filter(has_hours).take(2 * depth) {
-            let job = &self.jobs[&id];
-            if !self.is_stopped(job) && !self.is_stopped_by_guarantees(job) && first.len() < depth {
-                first.push(id);
-            }
-        }
-        for id in first {
+        for id in self.first_jobs() {
             let with_reserved_start = self.jobs.values().filter(|job| job.reserved_start.is_some()).count();
             if with_reserved_start >= depth || self.jobs[&id].reserved_start.is_some() {
                 continue;
@@ -88,6 +80,20 @@ impl Naive {
             changed = true;
         }
         changed
+    }
+
+    /// Returns the first jobs in order whose accounts allow a start.
+    pub(super) fn first_jobs(&self) -> Vec<JobId> {
+        let depth = self.policy.backfill_depth;
+        let mut first = Vec::new();
+        let has_hours = |id: &JobId| self.spent(self.jobs[id].account).is_none();
+        for id in self.waiting_in_order().into_iter().filter(has_hours).take(2 * depth) {
+            let job = &self.jobs[&id];
+            if !self.is_stopped(job) && !self.is_stopped_by_guarantees(job) && first.len() < depth {
+                first.push(id);
+            }
+        }
+        first
     }
 
     fn plan_reserved_start(
@@ -542,7 +548,7 @@ impl Naive {
         let mut taken: Vec<(Millis, (u64, u64))> = Vec::new();
         for job in self.jobs.values() {
             let ends = if beyond_guarantees.contains(&job.id) { job.ends } else { job.planned_end };
-            let held = job.grants.iter().filter(|grant| grant.at.0 == node && grant.hold != NHold::Freed);
+            let held = job.grants.iter().filter(|grant| grant.at.0 == node && grant.hold.is_hold());
             taken.extend(held.map(|grant| (ends, self.beside_of(grant))));
             let reserved_start =
                 job.reserved_start.as_ref().filter(|reserved_start| job.id != but && reserved_start.rank >= ignored);
