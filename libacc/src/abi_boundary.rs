@@ -4,7 +4,15 @@ use crate::{closing, process, report, settings, thread};
 use accord_gpu::current_context;
 use accord_runtime::{LocalThread, Runtime};
 use accord_types::Result;
+use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
 
 /// Runs `body` for the exported function `call`, with the process's runtime and the calling thread's state. An error or a
 /// panic is reported and ends the program: no frame of the program is unwound, and no invented value returned. After the end
@@ -25,17 +33,38 @@ pub(crate) fn enter<R: Default>(call: &'static str, body: impl FnOnce(&Runtime, 
             }
             result
         });
-        // A worker runs the program's constructors, but has no devices. Their calls must not end it.
+        // Constructors of shared libraries run in a worker, too, which has no devices. Their calls must not end it.
         if settings::is_without_devices() { Ok(result.unwrap_or_default()) } else { result }
     })
 }
 
 /// Enters the library as [`enter`], for functions that must not start a session.
 pub(crate) fn enter_without_runtime<R>(call: &'static str, body: impl FnOnce() -> Result<R>) -> R {
+    let _uncancelled = Uncancelled::begin();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => report::fatal(process::explain(&error.call(call))),
         Err(_) => report::broken(call),
+    }
+}
+
+/// A time in which the thread can't be cancelled (`pthread_cancel`): that unwinds its frames, which this library can't let through. The request has its
+/// effect at the thread's next cancellation point.
+struct Uncancelled(c_int);
+
+impl Uncancelled {
+    fn begin() -> Self {
+        let mut before = 0;
+        // SAFETY: the call writes the previous state.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: the state was this thread's.
+        unsafe { pthread_setcancelstate(self.0, null_mut()) };
     }
 }
 

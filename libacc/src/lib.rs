@@ -48,6 +48,7 @@ mod sanitizer;
 mod settings;
 mod source;
 #[cfg_attr(test, allow(dead_code))]
+mod standard_descriptors;
 mod start_main;
 mod thread;
 mod thread_id;

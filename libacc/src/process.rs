@@ -10,7 +10,7 @@ use crate::raw_lock::RawLock;
 use crate::trace::Tracer;
 use crate::{
     closing, cluster, device_address, heap, images, last_thread, mappings, output, prof, redirect, report, requested,
-    settings, source, thread, thread_id,
+    settings, source, standard_descriptors, thread, thread_id,
 };
 use accord_client::pages;
 use accord_runtime::Runtime;
@@ -89,6 +89,7 @@ fn create() -> Result<&'static Session> {
         }
     }
     output::install_panic_hook();
+    standard_descriptors::occupy();
     if !settings::is_without_devices() {
         report_unknown_settings();
         end_with_threads();

@@ -22,9 +22,10 @@ static AT_START: extern "C" fn() = at_start;
 extern "C" fn at_start() {
     // The linker drops sections to which no code refers.
     std::hint::black_box(&VERSION);
+    // First: it binds the calls of the others.
+    abi_boundary::enter_without_runtime("start", redirect::at_start);
     last_thread::watch_main();
     environment::keep_folder();
-    abi_boundary::enter_without_runtime("start", redirect::at_start);
 }
 
 /// Replaces the C library's function that calls `main`, after the constructors of the executable. The executable's start code
@@ -54,7 +55,9 @@ unsafe extern "C" fn __libc_start_main(
     }
     // SAFETY: the C library's function has this type.
     let real: StartMain = unsafe { std::mem::transmute(real) };
+    let mut init = init;
     let main = if settings::is_worker() {
+        init = worker_init as *mut c_void;
         worker_main
     } else if settings::explain_to().is_some() {
         explained_main
@@ -64,7 +67,7 @@ unsafe extern "C" fn __libc_start_main(
     } else {
         main
     };
-    // SAFETY: the arguments are the start code's own.
+    // SAFETY: the arguments are the start code's own, or functions of the same types; without one the C library runs the executable's constructors.
     unsafe { real(main, argc, argv, init, fini, rtld_fini, stack_end) }
 }
 
@@ -95,6 +98,21 @@ unsafe extern "C-unwind" fn explained_main(
     let done = settings::explain_to().map(explain::describe);
     // SAFETY: the call ends the process. Destructors of a program that hasn't run have no work.
     unsafe { libc::_exit(i32::from(done != Some(true))) }
+}
+
+/// Takes the place of the executable's constructors in a worker: the program has run them, and they may open files or start threads. Of those only the
+/// streams of C++ are needed, in which regions may print.
+unsafe extern "C" fn worker_init(_argc: c_int, _argv: *mut *mut c_char, _environment: *mut *mut c_char) {
+    // The constructor std::ios_base::Init::Init(), which counts its calls and ignores the object.
+    // SAFETY: the name is terminated.
+    let streams = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_ZNSt8ios_base4InitC1Ev".as_ptr()) };
+    if !streams.is_null() {
+        let mut object = [0u8; 16];
+        // SAFETY: the function has this type; the object is one byte in its library.
+        unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(streams)(object.as_mut_ptr().cast())
+        }
+    }
 }
 
 /// Serves launches until the owner ends.

@@ -7,6 +7,7 @@ use super::format::{self, CONVERSIONS, Conversion};
 use super::uptime::Uptime;
 use super::{Changes, Opened, Store};
 use accord_cluster::{Millis, Records, Restart};
+use accord_types::threads::caught_quietly;
 use redb::{Database, ReadableTable};
 use std::path::{Path, PathBuf};
 
@@ -31,14 +32,16 @@ impl FileStore {
     /// The same, for a format with these conversions from earlier ones.
     pub(super) fn open_as(path: &Path, unix_ms: u64, conversions: &[Conversion]) -> Result<Opened<Self>, StoreError> {
         let failed = |error: &DatabaseFailure| explain(path, error);
-        let database = format::prepare(path, open_file(path, true)?, conversions)?;
-        let uptime = Uptime::now();
-        let (records, restart) = load(&database, unix_ms, uptime).map_err(|error| failed(&error))?;
-        let mut store = Self { path: path.to_owned(), database: Some(database), epoch: restart.epoch };
-        let epoch = [(EPOCH_KEY, restart.epoch)];
-        store.write(&Changes::new(), restart.now, unix_ms, &epoch).map_err(|error| failed(&error))?;
-        sync_folder(path).map_err(|error| failed(&error.into()))?;
-        Ok(Opened { store, records, restart })
+        checked(path, || {
+            let database = format::prepare(path, open_file(path, true)?, conversions)?;
+            let uptime = Uptime::now();
+            let (records, restart) = load(&database, unix_ms, uptime).map_err(|error| failed(&error))?;
+            let mut store = Self { path: path.to_owned(), database: Some(database), epoch: restart.epoch };
+            let epoch = [(EPOCH_KEY, restart.epoch)];
+            store.write(&Changes::new(), restart.now, unix_ms, &epoch).map_err(|error| failed(&error))?;
+            sync_folder(path).map_err(|error| failed(&error.into()))?;
+            Ok(Opened { store, records, restart })
+        })
     }
 
     /// Opens the file after an error.
@@ -83,18 +86,29 @@ impl FileStore {
 
 impl Store for FileStore {
     fn commit(&mut self, changes: &Changes, now: Millis, unix_ms: u64) -> Result<(), StoreError> {
-        if self.database.is_none() {
-            self.database = Some(self.open_again()?);
+        let path = self.path.clone();
+        let written = checked(&path, || {
+            if self.database.is_none() {
+                self.database = Some(self.open_again()?);
+            }
+            self.write(changes, now, unix_ms, &[]).map_err(|error| explain(&path, &error))
+        });
+        if written.is_err() {
+            // Its end may find the same damage.
+            let database = self.database.take();
+            let _ = caught_quietly(|| drop(database));
         }
-        self.write(changes, now, unix_ms, &[]).map_err(|error| {
-            self.database = None;
-            explain(&self.path, &error)
-        })
+        written
     }
 
     fn damaged(&self, why: String) -> StoreError {
         error::wrong(&self.path, format!("it is damaged: {why}"), error::RESTORE)
     }
+}
+
+/// Uses the database of a file. It asserts what a damaged file contradicts: such a panic means that the file is damaged.
+fn checked<T>(path: &Path, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    caught_quietly(work).unwrap_or_else(|_| Err(error::wrong(path, "it is damaged".to_owned(), error::RESTORE)))
 }
 
 fn epoch_of(database: &Database) -> Result<u64, DatabaseFailure> {

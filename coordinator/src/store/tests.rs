@@ -94,6 +94,51 @@ fn a_write_that_was_torn_at_any_place_leaves_the_last_whole_state() {
 }
 
 #[test]
+fn a_file_that_is_cut_off_or_overwritten_is_refused_or_has_a_whole_state() {
+    let (_folder, path) = file();
+    let mut opened = FileStore::open(&path, UNIX_MS).unwrap();
+    let many: Vec<(String, String)> = (0..2_000).map(|key| (format!("key {key}"), "x".repeat(200))).collect();
+    let of: Vec<_> = many.iter().map(|(key, value)| (key.as_str(), Some(value.as_str()))).collect();
+    opened.store.commit(&changes(&of), Millis(1), UNIX_MS).unwrap();
+    drop(opened);
+    let whole = fs::read(&path).unwrap();
+    let damaged = path.with_extension("damaged");
+    let mut refused = 0;
+    let mut check = |bytes: &[u8], what: &str| {
+        fs::write(&damaged, bytes).unwrap();
+        match FileStore::open(&damaged, UNIX_MS) {
+            Ok(mut opened) => {
+                assert!(
+                    opened.records.iter().all(|(key, value)| key.starts_with("key ") && value.len() == 200),
+                    "{what}"
+                );
+                let written = opened.store.commit(&changes(&[("more", Some("1"))]), Millis(2), UNIX_MS);
+                assert!(written.is_ok() || written.unwrap_err().to_string().contains("damaged"), "{what}");
+            }
+            Err(error) => {
+                refused += 1;
+                let message = error.to_string();
+                let is_told = ["it is damaged", "it is not the state of a coordinator"]
+                    .iter()
+                    .any(|cause| message.contains(cause));
+                assert!(is_told, "{what}: {message}");
+            }
+        }
+    };
+    for part in 1..16 {
+        check(&whole[..whole.len() * part / 16], &format!("cut off at {part}/16"));
+    }
+    let first = usize::try_from(accord_test_tier::first_seed(1)).unwrap();
+    for case in 0..accord_test_tier::pick(16, 256) {
+        let at = (first + case) * 7_919 % (whole.len() / 512) * 512;
+        let mut bytes = whole.clone();
+        bytes[at..at + 512].fill(0xA5);
+        check(&bytes, &format!("overwritten at {at}"));
+    }
+    assert!(refused >= 8, "{refused}");
+}
+
+#[test]
 fn an_older_format_is_converted_with_a_backup_and_a_newer_one_is_refused() {
     let (_folder, path) = file();
     let mut opened = FileStore::open(&path, UNIX_MS).unwrap();

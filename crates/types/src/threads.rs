@@ -38,21 +38,33 @@ impl fmt::Display for Panic {
 /// The function by which a guest ends its process.
 static END: OnceLock<fn(&Panic)> = OnceLock::new();
 
+/// What happens to a thread's panics.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Catcher {
+    None,
+    /// They are printed, and become errors.
+    Told,
+    /// They become errors.
+    Quiet,
+}
+
 thread_local! {
-    /// Whether the thread's panics become errors.
-    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+    static CATCHER: Cell<Catcher> = const { Cell::new(Catcher::None) };
 }
 
 /// Makes any panic in this process, one of `program`'s own, print a line and abort it, unless it is [`caught`].
 pub fn abort_on_panic(program: &'static str) {
     std::panic::set_hook(Box::new(move |info| {
+        if CATCHER.get() == Catcher::Quiet {
+            return;
+        }
         let trace = Backtrace::capture();
         let mut text = format!("{program}: {}; {REMEDY}\n", describe(info));
         if trace.status() == BacktraceStatus::Captured {
             text += &format!("{trace}\n");
         }
         last_words(text);
-        if !IS_CAUGHT.get() {
+        if CATCHER.get() == Catcher::None {
             std::process::abort();
         }
     }));
@@ -113,9 +125,21 @@ pub fn spawn_with_stack<T: Send + 'static>(
 /// # Errors
 /// Returns the panic of `work`.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
-    let before = IS_CAUGHT.replace(true);
+    caught_by(Catcher::Told, work)
+}
+
+/// Runs `work` as [`caught`] does, without a line about its panic: a library gives up so on input that is not ours to vouch for.
+///
+/// # Errors
+/// Returns the panic of `work`.
+pub fn caught_quietly<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
+    caught_by(Catcher::Quiet, work)
+}
+
+fn caught_by<T>(catcher: Catcher, work: impl FnOnce() -> T) -> Result<T, Panic> {
+    let before = CATCHER.replace(catcher);
     let outcome = catch_unwind(AssertUnwindSafe(work));
-    IS_CAUGHT.set(before);
+    CATCHER.set(before);
     outcome.map_err(|payload| Panic { thread: current(), message: one_line(&*payload) })
 }
 
@@ -246,7 +270,7 @@ mod tests {
             assert_eq!(reported.unwrap_err().to_string(), "the thread accord-one has panicked: on purpose");
             // Later panics are no longer caught.
             assert_eq!(caught(|| caught(|| panic!("inside")).is_err()), Ok(true));
-            assert!(!IS_CAUGHT.get());
+            assert!(CATCHER.get() == Catcher::None);
         });
         assert_eq!(outcome.status.code(), Some(0), "{}", stderr(&outcome));
         assert!(stderr(&outcome).contains("on purpose"));

@@ -19,6 +19,7 @@ mod tag {
     pub(super) const SONAME: u64 = 14;
     pub(super) const PLT: u64 = 23;
     pub(super) const GNU_HASH: u64 = 0x6fff_fef5;
+    pub(super) const RELATIVE_COUNT: u64 = 0x6fff_fff9;
 }
 
 /// Relocations after which a word holds a symbol's address: of data, of the global offset table, and of a jump slot.
@@ -117,7 +118,7 @@ impl Image {
 
     fn read_dynamic(&mut self, dynamic: usize) {
         let mut entry = dynamic as *const [u64; 2];
-        let (mut strings, mut tables) = ([0usize; 2], [[0usize; 2]; 2]);
+        let (mut strings, mut tables, mut relative) = ([0usize; 2], [[0usize; 2]; 2], 0);
         loop {
             // SAFETY: by the loader a dynamic section is here, which ends with tag 0.
             let [what, value] = unsafe { *entry };
@@ -135,6 +136,7 @@ impl Image {
                 tag::RELOCATIONS_BYTES => tables[0][1] = number,
                 tag::PLT => tables[1][0] = self.address(number),
                 tag::PLT_BYTES => tables[1][1] = number,
+                tag::RELATIVE_COUNT => relative = number,
                 _ => {}
             }
             // SAFETY: the entry just read was not the last.
@@ -142,6 +144,8 @@ impl Image {
         }
         self.strings = self.part(strings[0], strings[1]);
         self.relocations = tables.map(|[start, bytes]| self.part(start, bytes / size_of::<RawRelocation>()));
+        // Those without a symbol come first, and are many.
+        self.relocations[0] = self.relocations[0].get(relative..).unwrap_or_default();
     }
 
     /// Returns an address of the dynamic section. The GNU C library relocates these entries, others do not.

@@ -10,6 +10,7 @@
 
 mod first_namespace;
 mod image;
+mod own_calls;
 mod patch;
 mod watch;
 
@@ -189,9 +190,13 @@ fn own_name(images: &[Image]) -> Option<String> {
 /// Does the work of loading this library.
 ///
 /// # Errors
-/// Returns the errors of [`redirect`].
+/// Returns the errors of [`redirect`], and of [`own_calls::bind`].
 pub(crate) fn at_start() -> Result<()> {
     let images = images();
+    let here = at_start as *const () as usize;
+    if let Some(own) = images.iter().find(|image| image.holds(here)) {
+        own_calls::bind(&images, own)?;
+    }
     if !is_wanted(&images) {
         return Ok(());
     }
@@ -205,6 +210,10 @@ pub(crate) fn at_start() -> Result<()> {
 /// Returns the errors of [`redirect`].
 pub(crate) fn redirect_started_libgomp(register: usize) -> Result<()> {
     let images = images();
+    let here = at_start as *const () as usize;
+    if let Some(own) = images.iter().find(|image| image.holds(here)) {
+        own_calls::bind(&images, own)?;
+    }
     if !is_wanted(&images) {
         return Ok(());
     }

@@ -18,6 +18,18 @@ unsafe extern "C" {
     fn on_exit(function: extern "C" fn(libc::c_int, *mut libc::c_void), argument: *mut libc::c_void) -> libc::c_int;
 }
 
+/// Signals that a terminal, a batch system or the program sends to all processes of the program.
+const OF_THE_PROGRAM: [libc::c_int; 8] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGPIPE,
+];
+
 /// Installs handlers for the signals of a crash, and for `exit`.
 pub(super) fn install(control: Control) {
     if CONTROL.set(control).is_err() {
@@ -31,7 +43,29 @@ pub(super) fn install(control: Control) {
         for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT] {
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
+        action.sa_sigaction = sent as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        for signal in OF_THE_PROGRAM {
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
         on_exit(exited, std::ptr::null_mut());
+    }
+}
+
+/// Ignores a signal from elsewhere: the program decides what it means, and a worker ends with the program. A signal that a region has caused has
+/// the default effect.
+extern "C" fn sent(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: the kernel passes the information for SA_SIGINFO handlers; the calls are async-signal-safe.
+    unsafe {
+        let is_own = match (*info).si_code {
+            libc::SI_USER | libc::SI_TKILL | libc::SI_QUEUE => (*info).si_pid() == libc::getpid(),
+            // A terminal's signals are the kernel's, as are those of timers.
+            code => code != SI_KERNEL || signal == libc::SIGALRM,
+        };
+        if is_own {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
     }
 }
 

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 /// Longest sleep, so that a lost wake-up never becomes a hang.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// Stack of a stream's thread, on which regions keep private arrays. Only touched pages use memory.
-const STACK_BYTES: usize = 64 << 20;
+/// Least and largest stack of a stream's thread, on which regions keep private arrays. Only touched pages use memory.
+const STACK_MIN: usize = 64 << 20;
+const STACK_MAX: usize = 1 << 30;
 
 /// A bound on concurrent regions: the device's number of cores.
 pub(super) struct Slots {
@@ -54,6 +55,17 @@ impl Drop for TakenSlots<'_> {
     }
 }
 
+/// Returns the size of a stream's stack: the program's own limit (`ulimit -s`), within bounds.
+fn stack_bytes() -> usize {
+    // SAFETY: all-zero is a valid limit, and the call writes one.
+    let limit = unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit);
+        limit.rlim_cur
+    };
+    usize::try_from(limit).unwrap_or(usize::MAX).clamp(STACK_MIN, STACK_MAX)
+}
+
 /// Starts the thread of stream `index`.
 pub(super) fn start(control: Control, index: u32, slots: Arc<Slots>, memory: Arc<DeviceMemory>) -> Result<(), String> {
     if index >= crate::cpu::layout::STREAMS_MAX {
@@ -63,7 +75,7 @@ pub(super) fn start(control: Control, index: u32, slots: Arc<Slots>, memory: Arc
         crash::prepare_thread(index);
         run(control, index, &slots, &memory);
     };
-    threads::spawn_with_stack(format!("accord-stream{index}"), STACK_BYTES, serve)
+    threads::spawn_with_stack(format!("accord-stream{index}"), stack_bytes(), serve)
         .map(drop)
         .map_err(|e| format!("starting a thread: {e}"))
 }
