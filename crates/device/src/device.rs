@@ -182,14 +182,16 @@ pub trait Device: Any + Send + Sync {
         self.capabilities().fixed_dims.unwrap_or(dims)
     }
 
-    /// Launches a region. The block is read before the call returns.
+    /// Launches a region with the default floating-point control state, see [`Device::launch_under`].
     ///
     /// # Errors
     /// Returns an error if the device has failed.
-    fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq>;
+    fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq> {
+        self.launch_under(FloatControl::default(), stream, function, dims, block)
+    }
 
-    /// Launches as [`Device::launch`], with the floating-point control state of the launching thread, if regions run as code of
-    /// the program.
+    /// Launches a region. The block is read before the call returns. `control` is the floating-point control state of the launching
+    /// thread, which matters only where regions run as code of the program.
     ///
     /// # Errors
     /// Returns an error if the device has failed.
@@ -200,10 +202,7 @@ pub trait Device: Any + Send + Sync {
         function: FunctionHandle,
         dims: LaunchDims,
         block: ArgBlock<'_>,
-    ) -> Result<Seq> {
-        let _ = control;
-        self.launch(stream, function, dims, block)
-    }
+    ) -> Result<Seq>;
 
     /// Launches as [`Device::launch`], but returns `None` instead of waiting for space in the stream. So it may be called with
     /// locks held.

@@ -17,8 +17,8 @@ use super::driver::DriverError;
 use accord_types::turn_lock::TurnLock;
 use cudarc::driver::sys::{CUevent, CUstream};
 use std::ptr::null_mut;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, MutexGuard};
 
 /// Gangs per 8 that fit on the device at a time: enough that the last ones do not wait long.
 const FEW: u32 = 16;
@@ -162,6 +162,13 @@ struct Measured {
     way: Option<(Kind, usize)>,
 }
 
+/// A launch that is being measured.
+pub(crate) struct Measurement<'a> {
+    /// The meter, which no other launch of the region uses meanwhile.
+    meter: MutexGuard<'a, Meter>,
+    measured: Measured,
+}
+
 // SAFETY: events may be used from any thread.
 unsafe impl Send for Meter {}
 
@@ -194,22 +201,22 @@ impl Gangs {
         kind.ways()[usize::from(self.best[kind as usize].load(Ordering::Relaxed))]
     }
 
-    /// Enqueues a launch with an open number of gangs, or whose gangs can share blocks. `launch` gets the way. The context is
-    /// current.
-    pub(crate) fn launch(
+    /// Chooses the way of a launch with an open number of gangs, or whose gangs can share blocks. If the launch is measured, the
+    /// caller ends the measurement once it has enqueued the launch. The context is current.
+    pub(crate) fn begin(
         &self,
         stream: CUstream,
         open: bool,
         can_share: bool,
-        launch: impl FnOnce(LaunchVariant) -> Result<(), DriverError>,
-    ) -> Result<(), DriverError> {
-        let Some(meter) = &self.meter else { return launch(self.usual(open, can_share)) };
+    ) -> (LaunchVariant, Option<Measurement<'_>>) {
+        let usual = || (self.usual(open, can_share), None);
+        let Some(meter) = &self.meter else { return usual() };
         let number = self.launches.fetch_add(1, Ordering::Relaxed);
         if !is_measured(number) {
-            return launch(self.usual(open, can_share));
+            return usual();
         }
         // Another thread is measuring its launch.
-        let Some(mut meter) = meter.try_take() else { return launch(self.usual(open, can_share)) };
+        let Some(mut meter) = meter.try_take() else { return usual() };
         if let Some((what, us)) = meter.read() {
             if what.open {
                 let length = meter.pace.after(us, self.length());
@@ -224,12 +231,18 @@ impl Gangs {
         let way = turn(number, kind.ways().len());
         let in_vain = meter.trials[kind as usize].is_slow(way) && !is_retried(number);
         if in_vain || !meter.begin(stream) {
-            return launch(self.best_of(kind));
+            return (self.best_of(kind), None);
         }
-        launch(kind.ways()[way])?;
         // The first launch may have to wait for its code.
-        meter.end(stream, Measured { open, way: (number > 0).then_some((kind, way)) });
-        Ok(())
+        let measured = Measured { open, way: (number > 0).then_some((kind, way)) };
+        (kind.ways()[way], Some(Measurement { meter, measured }))
+    }
+}
+
+impl Measurement<'_> {
+    /// Records the end of the launch in its stream. Not called if the driver has refused the launch.
+    pub(crate) fn end(mut self, stream: CUstream) {
+        self.meter.end(stream, self.measured);
     }
 }
 
@@ -407,16 +420,11 @@ mod tests {
     #[test]
     fn without_a_choice_there_are_few() {
         let gangs = Gangs::few();
-        let launch = |can_share| {
-            let mut reported = None;
-            let notify = |way| {
-                reported = Some(way);
-                Ok(())
-            };
-            assert_eq!(gangs.launch(null_mut(), true, can_share, notify), Ok(()));
-            reported
-        };
-        assert_eq!([launch(true), launch(false)], [Some(way(FEW, true)), Some(way(FEW, false))]);
+        for can_share in [true, false] {
+            let (chosen, measurement) = gangs.begin(null_mut(), true, can_share);
+            assert_eq!(chosen, way(FEW, can_share));
+            assert!(measurement.is_none());
+        }
     }
 
     #[test]

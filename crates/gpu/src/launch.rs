@@ -188,10 +188,15 @@ fn issue_region(
         }
         kernel.launch(context.driver, stream.raw)
     };
-    match (open.is_some(), can_share) {
-        (false, false) => launch(None),
-        (open, can_share) => function.gangs.launch(stream.raw, open, can_share, |way| launch(Some(way))),
-    }?;
+    if open.is_none() && !can_share {
+        launch(None)?;
+    } else {
+        let (way, measurement) = function.gangs.begin(stream.raw, open.is_some(), can_share);
+        launch(Some(way))?;
+        if let Some(measurement) = measurement {
+            measurement.end(stream.raw);
+        }
+    }
     stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Launch, 0, || function.name.clone());
     Ok(())
 }

@@ -22,8 +22,8 @@ use accord_device::program_bytes;
 use accord_device::{CopySink, CopySource};
 use accord_device::{Device, FunctionHandle, NativeHandles};
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
-    QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
+    ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FloatControl, FunctionSpec, GlobalSpec, HostRange,
+    LaunchDims, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
 };
 use std::any::Any;
 use std::cell::Cell;
@@ -226,7 +226,14 @@ impl Device for CudaDevice {
         module.variable(index, spec.len)
     }
 
-    fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq> {
+    fn launch_under(
+        &self,
+        _control: FloatControl,
+        stream: StreamId,
+        function: FunctionHandle,
+        dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<Seq> {
         let launch = self.checked(stream, function, dims, &block)?;
         let _current = self.enter(launch.stream)?;
         launch.stream.put_launch(|state| launch.issue(state), || launch.later())

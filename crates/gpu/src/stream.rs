@@ -206,6 +206,32 @@ impl Stream {
         if state.core.may_issue() { self.put_now(state, now) } else { self.push(state, later()?) }
     }
 
+    /// Puts a launch into the driver's stream by `now`, or into the list by `later` if launches take turns or the list is not
+    /// empty.
+    pub(crate) fn put_launch(
+        self: &Arc<Self>,
+        now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
+        later: impl FnOnce() -> Op,
+    ) -> Result<Seq> {
+        let mut state = self.lock_to_put()?;
+        self.flush(&mut state)?;
+        if self.may_launch(&state) { self.put_now(state, now) } else { self.push(state, later()) }
+    }
+
+    /// Puts as [`Stream::put_launch`], but returns without effect if the list is full or the work is suspended: a caller that holds locks must not block.
+    pub(crate) fn try_put_launch(
+        self: &Arc<Self>,
+        now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
+        later: impl FnOnce() -> Op,
+    ) -> Result<Option<Seq>> {
+        let Some(mut state) = self.lock_unless_held()? else { return Ok(None) };
+        self.flush(&mut state)?;
+        if self.may_launch(&state) {
+            return self.put_now(state, now).map(Some);
+        }
+        if state.core.is_full() { Ok(None) } else { self.push(state, later()).map(Some) }
+    }
+
     fn put_now(
         &self,
         mut state: MutexGuard<'_, StreamProgress>,

@@ -421,10 +421,6 @@ impl Device for CpuDevice {
         Ok(DevicePtr(address))
     }
 
-    fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq> {
-        self.launch_under(FloatControl::default(), stream, function, dims, block)
-    }
-
     fn launch_under(
         &self,
         control: FloatControl,

@@ -8,8 +8,8 @@ use crate::capabilities::Capabilities;
 use crate::device::{Device, FunctionHandle};
 use accord_types::short_lock::{ShortLock, ShortRwLock};
 use accord_types::{
-    AddressRange, ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec,
-    GlobalSpec, LaunchDims, QueueId, Result, Seq, Span, SpanKind, SpanSink, StreamId,
+    AddressRange, ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FloatControl,
+    FunctionSpec, GlobalSpec, LaunchDims, QueueId, Result, Seq, Span, SpanKind, SpanSink, StreamId,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -287,7 +287,14 @@ impl Device for FakeDevice {
         Ok(start)
     }
 
-    fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq> {
+    fn launch_under(
+        &self,
+        _control: FloatControl,
+        stream: StreamId,
+        function: FunctionHandle,
+        dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<Seq> {
         let functions = self.functions.read();
         let (name, region) = functions.get(function.0 as usize).cloned().ok_or_else(|| {
             Error::new(ErrorCode::ImplementationDefined, format!("function {} does not exist", function.0))

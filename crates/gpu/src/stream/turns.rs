@@ -1,13 +1,12 @@
 //! Launches of a stream while the device is shared by turns.
 
-use super::{BatchEvents, Op, Stream, StreamProgress};
+use super::{BatchEvents, Stream, StreamProgress};
 use crate::driver::DriverError;
 use crate::launch_batch::AfterLaunch;
 use accord_device::{Activity, TurnWords};
-use accord_types::Seq;
 use cudarc::driver::sys::{CUevent, CUevent_flags};
 use std::ptr::null_mut;
-use std::sync::{Arc, MutexGuard};
+use std::sync::MutexGuard;
 use std::time::Instant;
 
 impl Stream {
@@ -18,36 +17,10 @@ impl Stream {
         self.shared.turn.as_ref().is_some_and(|turn| !turn.is_open()) && !self.is_exposed()
     }
 
-    /// Puts a launch into the driver's stream by `now`, or into the list by `later` if launches take turns or the list is not
-    /// empty.
-    pub(crate) fn put_launch(
-        self: &Arc<Self>,
-        now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
-        later: impl FnOnce() -> Op,
-    ) -> accord_types::Result<Seq> {
-        let mut state = self.lock_to_put()?;
-        self.flush(&mut state)?;
-        if self.may_launch(&state) { self.put_now(state, now) } else { self.push(state, later()) }
-    }
-
-    /// Puts as [`Stream::put_launch`], but returns without effect if the list is full or the work is suspended: a caller that holds locks must not block.
-    pub(crate) fn try_put_launch(
-        self: &Arc<Self>,
-        now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
-        later: impl FnOnce() -> Op,
-    ) -> accord_types::Result<Option<Seq>> {
-        let Some(mut state) = self.lock_unless_held()? else { return Ok(None) };
-        self.flush(&mut state)?;
-        if self.may_launch(&state) {
-            return self.put_now(state, now).map(Some);
-        }
-        if state.core.is_full() { Ok(None) } else { self.push(state, later()).map(Some) }
-    }
-
     /// Whether the next launch may enter the driver's stream at once. The gate is read under the lock, as in
     /// [`Stream::lock_in_turn`].
     #[inline]
-    fn may_launch(&self, state: &StreamProgress) -> bool {
+    pub(super) fn may_launch(&self, state: &StreamProgress) -> bool {
         state.core.may_issue() && !self.takes_turns()
     }
 

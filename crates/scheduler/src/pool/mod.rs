@@ -68,7 +68,7 @@ pub(crate) struct Node {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) domain: Domain,
     pub(crate) devices: Vec<Device>,
-    /// What it has beside its devices.
+    /// The host memory and cores that it has beside its devices.
     pub(crate) host: HostResources,
     /// The part of that which jobs hold.
     pub(crate) host_held: HostResources,
