@@ -2,7 +2,7 @@
 //!
 //! The functions have the library's names, so the linker finds them for the hwloc crate, too, and needs no library.
 
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
@@ -33,8 +33,9 @@ macro_rules! forward {
 
         impl Functions {
             fn load() -> Option<Self> {
+                // Its plugins, such as the one that reads files, look for its functions in the process.
                 // SAFETY: the library's constructors run as in each program that is linked with it.
-                let library = unsafe { Library::open(Some(NAME), RTLD_NOW | RTLD_LOCAL) }.ok()?;
+                let library = unsafe { Library::open(Some(NAME), RTLD_NOW | RTLD_GLOBAL) }.ok()?;
                 Some(Self {
                     // SAFETY: the library's function of this name has this signature.
                     $($name: *unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) }.ok()?,)*
