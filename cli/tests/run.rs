@@ -174,6 +174,29 @@ fn nothing_survives_the_supervisors_sudden_death() {
     }
 }
 
+/// Open MPI names its files by host and process number, which two runs at one time have in common.
+#[test]
+fn an_mpirun_of_the_program_has_folders_of_its_run() {
+    if !namespaces() {
+        println!("skipped: hosts in namespaces, for lack of the right to make them");
+        return;
+    }
+    let folders = || {
+        let run = Run::bare(&[], "1x1");
+        let output = run.output(
+            "for name in orte_tmpdir_base btl_vader_backing_directory btl_sm_backing_directory; do \
+             value=OMPI_MCA_$name; [ -d ${!value} ] && echo ${!value}; done",
+        );
+        run.assert_nothing_left(None);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let found: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        assert_eq!(found.len(), 3, "{text}{}", String::from_utf8_lossy(&output.stderr));
+        found
+    };
+    let (one, other) = (folders(), folders());
+    assert!(one.iter().all(|folder| folder.contains("accord-run-") && !other.contains(folder)), "{one:?} {other:?}");
+}
+
 #[test]
 fn ranks_are_spread_over_the_hosts() {
     if Command::new("mpirun").arg("--version").output().is_err() {

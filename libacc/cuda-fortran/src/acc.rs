@@ -167,6 +167,12 @@ pub(crate) fn device() -> i32 {
     raw::acc_get_device_num(raw::acc_get_device_type())
 }
 
+/// Returns the current device, and whether its type is that of GPUs.
+pub(crate) fn device_and_type() -> (i32, bool) {
+    let device_type = raw::acc_get_device_type();
+    (raw::acc_get_device_num(device_type), device_type == NVIDIA)
+}
+
 /// Whether the current device is a GPU.
 pub(crate) fn is_gpu() -> bool {
     is_gpu_device(device())

@@ -9,6 +9,7 @@ use crate::{acc, attributes, streams};
 use accord_types::kernel_launch::{KernelArgument, KernelLaunch};
 use std::collections::BTreeMap;
 use std::ffi::c_char;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Most threads of a block, and of each of its dimensions.
 const BLOCK: i64 = 1024;
@@ -110,7 +111,8 @@ extern "C" fn accord_cuf_launch(
     line: i32,
 ) {
     let place = SourceLine::new(file, line);
-    let is_gpu = acc::is_gpu();
+    let (device, has_type_of_gpus) = acc::device_and_type();
+    let is_gpu = has_type_of_gpus && is_gpu(device);
     let chosen = if is_gpu { CHOSEN_GPU } else { CHOSEN };
     let grid = [gx, gy, gz].map(|count| if count == -1 { chosen } else { count });
     let block = [bx, by, bz];
@@ -134,8 +136,7 @@ extern "C" fn accord_cuf_launch(
         }
     };
     let stream = stream.copied().unwrap_or_else(streams::selected);
-    let device = acc::device();
-    if streams::device(stream) != Some(device) {
+    if !streams::is_default(stream) && streams::device(stream) != Some(device) {
         errors::keep(INVALID_RESOURCE_HANDLE);
         return;
     }
@@ -165,8 +166,40 @@ extern "C" fn accord_cuf_launch(
     let count = |axes: [u32; 3]| axes.into_iter().fold(1, u32::saturating_mul);
     // SAFETY: the compiler generated the region for such an entry.
     unsafe { acc::launch(kernel.region, &launch.encode(), queue, count(launch.grid), count(launch.block)) };
+    if has_type_of_gpus {
+        remember_kind(device, is_gpu);
+    }
     if !mirrors.0.is_empty() {
         mirrors.copy_back();
+    }
+}
+
+/// Devices whose kind is remembered.
+const REMEMBERED: usize = 64;
+/// `UNKNOWN`, or the kind of the device with this number among those that have the type of GPUs, as CPU devices can. A device's number stays after its first
+/// use. A launch takes as long as a few queries of the runtime.
+static KINDS: [AtomicU8; REMEMBERED] = [const { AtomicU8::new(UNKNOWN) }; REMEMBERED];
+const UNKNOWN: u8 = 0;
+const CPU: u8 = 1;
+const GPU: u8 = 2;
+
+fn remembered_kind(device: i32) -> Option<&'static AtomicU8> {
+    KINDS.get(usize::try_from(device).ok()?)
+}
+
+/// Whether a device with the type of GPUs is one.
+fn is_gpu(device: i32) -> bool {
+    match remembered_kind(device).map_or(UNKNOWN, |kind| kind.load(Ordering::Relaxed)) {
+        UNKNOWN => acc::is_gpu_device(device),
+        kind => kind == GPU,
+    }
+}
+
+fn remember_kind(device: i32, is_gpu: bool) {
+    if let Some(kind) = remembered_kind(device)
+        && kind.load(Ordering::Relaxed) == UNKNOWN
+    {
+        kind.store(if is_gpu { GPU } else { CPU }, Ordering::Relaxed);
     }
 }
 

@@ -176,7 +176,8 @@ const MANAGED: i32 = 3;
 extern "C" fn accord_cuf_pointer_attributes(result: &mut PointerAttributes, argument: &Descriptor) -> i32 {
     let address = MemoryArgument::new(argument).base;
     let current = acc::device();
-    let kind = memory::find(address).map(|range| range.kind);
+    let of_openacc = || acc::owner(address).map(Kind::Device);
+    let kind = memory::find(address).map(|range| range.kind).or_else(of_openacc);
     let (kind, device, device_pointer, host_pointer) = match kind {
         Some(Kind::Device(device)) => (DEVICE, device, address, 0),
         Some(Kind::Managed) => (MANAGED, current, address, address),

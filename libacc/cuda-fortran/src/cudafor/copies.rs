@@ -214,9 +214,18 @@ fn pattern(to: &Descriptor, value: &Descriptor) -> Option<Vec<u8>> {
     Some(if is_address { bytes.get(..1)?.to_vec() } else { bytes.to_vec() })
 }
 
-/// Whether one allocation has so many bytes from this address on.
+/// Whether one allocation, or a device's memory that OpenACC allocated, has so many bytes from this address on.
 pub(super) fn is_allocated(address: usize, bytes: usize) -> bool {
-    bytes == 0 || memory::find(address).is_some_and(|range| range.holds(address, bytes))
+    if bytes == 0 {
+        return true;
+    }
+    match memory::find(address) {
+        Some(range) => range.holds(address, bytes),
+        None => {
+            let last = address.checked_add(bytes - 1);
+            acc::owner(address).is_some_and(|device| last.and_then(acc::owner) == Some(device))
+        }
+    }
 }
 
 fn set(to: &Descriptor, value: &Descriptor, count: i64, stream: i64) -> i32 {
