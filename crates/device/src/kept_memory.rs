@@ -25,11 +25,8 @@ impl KeptFile {
     /// # Errors
     /// Returns the system's error if there is too little memory, or too few descriptors.
     pub fn create(len: u64) -> io::Result<Self> {
-        let (file, mapping) = match Self::mapped(len, libc::MFD_HUGETLB) {
-            Ok(mapped) => mapped,
-            Err(_) => Self::mapped(len, 0)?,
-        };
-        mapping.provide();
+        let with_pages = |flags| Self::mapped(len, flags).and_then(|made| made.1.provide().map(|()| made));
+        let (file, mapping) = with_pages(libc::MFD_HUGETLB).or_else(|_| with_pages(0))?;
         // SAFETY: the range is the mapping's. Without the right the pages may be swapped out.
         unsafe { libc::mlock(mapping.start, mapping.len) };
         Ok(Self { mapping, file })
@@ -158,9 +155,9 @@ impl Mapping {
         if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self { start, len }) }
     }
 
-    fn provide(&self) {
+    fn provide(&self) -> io::Result<()> {
         // SAFETY: the range is the mapping's, and has no other users.
-        unsafe { provide_pages(self.start, self.len) };
+        unsafe { provide_pages(self.start, self.len) }
     }
 }
 
@@ -173,19 +170,29 @@ impl Drop for Mapping {
 
 /// Makes the kernel provide all pages of a range, large ones if possible.
 ///
+/// # Errors
+/// Returns the system's error if it has too little memory.
+///
 /// # Safety
 /// The range is mapped writable. Nothing accesses it meanwhile, and its first bytes of each page are zeros.
-pub unsafe fn provide_pages(start: *mut c_void, len: usize) {
-    // SAFETY: the caller's promise. Without large pages it is slower, and before Linux 5.14 each page is written to.
+pub unsafe fn provide_pages(start: *mut c_void, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise. Without large pages it is slower.
     unsafe {
         libc::madvise(start, len, libc::MADV_HUGEPAGE);
         if libc::madvise(start, len, libc::MADV_POPULATE_WRITE) == 0 {
-            return;
+            return Ok(());
         }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINVAL) {
+            // A write to a page would end the process.
+            return Err(error);
+        }
+        // Linux before 5.14.
         for at in (0..len).step_by(STEP) {
             start.cast::<u8>().add(at).write_volatile(0);
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

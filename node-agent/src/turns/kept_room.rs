@@ -201,11 +201,14 @@ impl KeptRoom {
                             files = self.report(files);
                         }
                         Err(error) => {
+                            let earlier = std::mem::replace(&mut files.report, FillReport::Short);
                             drop(files);
-                            tracing::warn!(
-                                "{} MiB of host memory can't be kept for suspended jobs now: {error}; keep less (--suspend-memory)",
-                                len >> 20
-                            );
+                            if earlier != FillReport::Short {
+                                tracing::warn!(
+                                    "{} MiB of host memory can't be kept for suspended jobs now: {error}; keep less (--suspend-memory)",
+                                    len >> 20
+                                );
+                            }
                             files = ShortGuard::wait_timeout(self.files.lock(), &self.changed, RETRY_PAUSE).0;
                         }
                     }
@@ -223,13 +226,13 @@ impl KeptRoom {
         }
     }
 
-    /// Logs once that all memory is ready.
+    /// Logs that all memory is ready, at first and after there was too little.
     fn report<'a>(&'a self, mut files: ShortGuard<'a, FreeFiles>) -> ShortGuard<'a, FreeFiles> {
         let bytes = files.bytes();
-        if files.is_reported || files.coming > 0 || bytes < self.bytes {
+        if files.report == FillReport::Ready || files.coming > 0 || bytes < self.bytes {
             return files;
         }
-        files.is_reported = true;
+        files.report = FillReport::Ready;
         drop(files);
         let took = self.begun.elapsed().as_millis();
         tracing::info!("{} MiB of host memory are kept for suspended jobs, provided in {took} ms", bytes >> 20);

@@ -100,8 +100,8 @@ impl TurnService {
                 ProcessRoom::Taken(room)
             }
             // The agent before has reserved it, or nothing was asked for.
-            (OrderAnswer::Suspended(bytes), earlier) => {
-                drop(earlier);
+            (OrderAnswer::Suspended(bytes), mut earlier) => {
+                earlier.free();
                 ProcessRoom::Taken(TakenRoom::new(self.room.kept.as_ref(), bytes, false))
             }
             (OrderAnswer::Refused(_), taken @ ProcessRoom::Taken(_)) => taken,

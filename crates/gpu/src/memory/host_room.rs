@@ -1,6 +1,6 @@
 //! Host memory for a device's memory, prepared by several threads: the agent's, whose pages are there, or new memory in large pages.
-//! It is not page-locked, because the driver locks at 22 GB/s on an H200's host, and threads copy through page-locked slots at twice
-//! that.
+//! It is not page-locked: suspensions that locked it ran at 22 GB/s on an H200, and threads copy pageable memory through page-locked
+//! slots at twice that.
 
 use crate::numa::NumaAffinity;
 use accord_device::{KeptPart, provide_pages};
@@ -38,9 +38,9 @@ impl HostRoom {
         if start == libc::MAP_FAILED {
             return None;
         }
+        let room = Self { start, len, kept };
         // SAFETY: the memory has no other users, and nothing is in it.
-        unsafe { provide_pages(start, len) };
-        Some(Self { start, len, kept })
+        unsafe { provide_pages(start, len) }.is_ok().then_some(room)
     }
 
     /// Returns the first address.

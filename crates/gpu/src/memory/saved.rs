@@ -40,6 +40,9 @@ impl Memory {
         let failed = |error: DriverError| SuspendRefusal::Failed(error.code);
         let driver = self.context.driver;
         let mut state = self.lock();
+        if state.pieces.is_empty() {
+            return Ok(());
+        }
         let needed = state.pieces.values().map(|piece| piece.len).sum();
         let pieces: Vec<(u64, usize)> =
             state.pieces.iter().map(|(start, piece)| (*start, piece.len as usize)).collect();
@@ -77,6 +80,9 @@ impl Memory {
         let driver = self.context.driver;
         let until = Instant::now() + MEMORY_TIMEOUT;
         let mut state = self.lock();
+        if state.saved.is_empty() {
+            return Ok(());
+        }
         let needed = state.saved.values().map(|saved| saved.piece.len).sum();
         let mut mapped: Vec<(u64, u64)> = Vec::new();
         let copied = Staging::new(&self.context, numa).and_then(|mut staging| {
