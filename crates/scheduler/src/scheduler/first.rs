@@ -305,7 +305,8 @@ impl Scheduler {
         true
     }
 
-    /// Returns running jobs without a limit that exceed their guarantees and hold devices of a job's classes.
+    /// Returns running jobs without a limit that exceed their guarantees and hold devices of a job's classes. The lease of one that is being
+    /// suspended has no end.
     fn jobs_beyond_guarantees(&self, id: JobId) -> Vec<JobId> {
         let Some(job) = self.jobs.get(&id) else { return Vec::new() };
         let wanted = self.shapes.get(job.shape).classes;
@@ -313,7 +314,7 @@ impl Scheduler {
             self.pool.step();
             let held = other.grants.iter().filter(|grant| grant.hold == Hold::Held);
             let held = held.fold(0u128, |set, grant| set | 1 << grant.class.index());
-            held & wanted != 0 && !self.accounts.is_within_guarantee(other.account, held)
+            other.ends != Millis::NEVER && held & wanted != 0 && !self.accounts.is_within_guarantee(other.account, held)
         };
         let endless = self.endless.iter().filter_map(|other| self.jobs.get(other));
         endless.filter(is_lent).map(|other| other.id).collect()

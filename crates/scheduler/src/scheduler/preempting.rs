@@ -217,18 +217,28 @@ impl Scheduler {
             let shape = self.shapes.get(job.shape);
             let suits = |other: &&JobId| {
                 let other = self.jobs.get(*other);
-                other.is_some_and(|other| self.goes_before(job, other) && has_device_for(shape, other))
+                other.is_some_and(|other| self.passes(job, other) && has_device_for(shape, other))
             };
             let passed: Vec<JobId> = suspended.iter().filter(suits).copied().collect();
             Some((id, self.fit_before(id, &passed)?))
         })
     }
 
-    /// Whether a device of a job that gave way is free, and other jobs go before it: it is beyond its guarantee, and was suspended less than an ageing time ago.
+    /// Whether a device of a job that gave way is free, and it was suspended less than an ageing time ago, so that other jobs may pass it.
     fn may_be_passed(&self, job: &Job) -> bool {
-        let Some(suspension) = job.suspension.as_ref().filter(|of| of.stage == SuspensionStage::Waiting) else {
-            return false;
-        };
+        let suspension = job.suspension.as_ref().filter(|of| of.stage == SuspensionStage::Waiting);
+        suspension.is_some_and(|suspension| self.now < suspension.since.plus(self.policy.ageing_ms))
+            && self.has_free_device(job)
+    }
+
+    /// Whether a waiting job goes before one that gave way: it is the one to which that gave way, or that would be beyond its guarantee again.
+    fn passes(&self, job: &Job, other: &Job) -> bool {
+        let gave_way_to = other.suspension.as_ref().and_then(|suspension| suspension.cause.preempted_by());
+        self.goes_before(job, other) && (gave_way_to == Some(job.id) || !self.would_be_within_guarantee(other))
+    }
+
+    /// Whether a suspended job would be within its guarantee with its devices.
+    fn would_be_within_guarantee(&self, job: &Job) -> bool {
         let mut demand: Vec<(ClassId, u64)> = Vec::new();
         for grant in job.grants.iter().filter(|grant| grant.hold == Hold::Suspended) {
             match demand.iter_mut().find(|(class, _)| *class == grant.class) {
@@ -236,9 +246,7 @@ impl Scheduler {
                 None => demand.push((grant.class, grant.milli)),
             }
         }
-        self.now < suspension.since.plus(self.policy.ageing_ms)
-            && self.has_free_device(job)
-            && !self.accounts.is_entitled(job.account, &demand)
+        self.accounts.is_entitled(job.account, &demand)
     }
 
     /// Returns a start that takes devices of these suspended jobs.

@@ -418,7 +418,7 @@ impl History {
     /// Returns a new request, or that of a running job again with the highest priority.
     fn ask(&mut self) -> Input {
         let again = some(&mut self.random, &self.running).and_then(|job| self.asks.get(&job));
-        let asked = match again.cloned().filter(|_| self.random.one_in(4)) {
+        let asked = match again.cloned().filter(|_| self.random.one_in(2)) {
             Some(mut again) => {
                 (again.request.priority, again.request.reservation) = (2, None);
                 again
@@ -573,8 +573,8 @@ fn policy(random: &mut Random) -> Policy {
         ageing_ms: 30_000,
         quantum_ms: 10_000 + 5_000 * random.below(4),
         grace_ms: 2_000,
-        preempt_mode: if random.one_in(2) { PreemptMode::Suspend } else { PreemptMode::Off },
-        preempt_exempt_ms: random.pick(&[0, 0, 5_000, 40_000]),
+        preempt_mode: if random.one_in(4) { PreemptMode::Off } else { PreemptMode::Suspend },
+        preempt_exempt_ms: random.pick(&[0, 0, 0, 5_000, 40_000]),
         default_limit_ms: random.one_in(2).then_some(15_000),
         longest_wait_ms: random.one_in(4).then_some(200_000),
         keep_ms: 10_000,

@@ -123,22 +123,27 @@ impl Naive {
     /// Whether a job that gave way lets others pass it.
     fn may_be_passed(&self, job: &NJob) -> bool {
         let Some(suspension) = &job.suspension else { return false };
-        let mut demand = BTreeMap::new();
-        for grant in job.grants.iter().filter(|grant| grant.hold == NHold::Suspended) {
-            *demand.entry(grant.class).or_default() += grant.milli;
-        }
         suspension.stage == SuspensionStage::Waiting
             && matches!(suspension.cause, SuspensionCause::Preemption { .. })
             && self.now < suspension.since.plus(self.policy.ageing_ms)
             && job.grants.iter().any(|grant| grant.hold == NHold::Suspended && self.has_space(grant))
-            && !self.entitled(job.account, &demand)
+    }
+
+    fn passes(&self, job: &NJob, other: &NJob) -> bool {
+        let mut demand = BTreeMap::new();
+        for grant in other.grants.iter().filter(|grant| grant.hold == NHold::Suspended) {
+            *demand.entry(grant.class).or_default() += grant.milli;
+        }
+        let gave_way_to = other.suspension.as_ref().and_then(|suspension| suspension.cause.preempted_by());
+        self.goes_before(job, other) && (gave_way_to == Some(job.id) || !self.entitled(other.account, &demand))
     }
 
     fn fit_before(&self, id: JobId) -> Option<Fit> {
         let job = &self.jobs[&id];
-        let passed = self.jobs.values().filter(|other| {
-            self.may_be_passed(other) && self.goes_before(job, other) && self.has_device_for(job, other)
-        });
+        let passed = self
+            .jobs
+            .values()
+            .filter(|other| self.may_be_passed(other) && self.passes(job, other) && self.has_device_for(job, other));
         let passed: Vec<&NJob> = passed.collect();
         if passed.is_empty() {
             return None;
