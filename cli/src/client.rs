@@ -28,6 +28,9 @@ use tonic::{Code, Response, Status};
 /// The time limit of a connection, and of an answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
+/// The code of an answer by which a coordinator says that it can't serve a call now, such as with a full disk.
+const DECLINED: Code = Code::Aborted;
+
 /// How long one of several coordinators may take to answer whether it leads.
 const REACHED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -175,7 +178,7 @@ impl Coordinator {
             }
             Err(Status::unavailable("it stopped while the drain was waited for; the drain stays in place"))
         });
-        watched.map_err(|status| self.explain(&channel::reason(&status).unwrap_or(status)))
+        watched.map_err(|status| self.explain(&received(&status)))
     }
 
     /// Puts a device into quarantine, or releases it. Returns the jobs that hold it.
@@ -202,18 +205,20 @@ impl Coordinator {
     }
 
     fn explain(&self, status: &Status) -> Failure {
-        let address = &self.address;
-        Failure::new(match status.code() {
-            Code::Unavailable => format!(
-                "no coordinator answers at {address} ({}); start accord-coordinator there, or correct {}",
-                innermost(status),
-                settings::COORDINATOR.name
-            ),
-            Code::Unauthenticated | Code::PermissionDenied => {
-                format!("the coordinator at {address} refuses: {}", status.message())
-            }
-            _ => format!("the coordinator at {address} says: {}", status.message()),
-        })
+        Failure::new(words(&self.address, status))
+    }
+}
+
+/// Returns the reason of a failed call to the coordinator at `address`, in words.
+fn words(address: &str, status: &Status) -> String {
+    let said = status.message();
+    match status.code() {
+        Code::Unavailable => format!(
+            "no coordinator answers at {address} ({said}); start accord-coordinator there, or correct {}",
+            settings::COORDINATOR.name
+        ),
+        Code::Unauthenticated | Code::PermissionDenied => format!("the coordinator at {address} refuses: {said}"),
+        _ => format!("the coordinator at {address} says: {said}"),
     }
 }
 
@@ -269,16 +274,42 @@ fn answered_within<T>(
 ) -> Result<T, Status> {
     // The timer must be created inside the runtime.
     match runtime.block_on(async { tokio::time::timeout(limit, answer).await }) {
-        Ok(answer) => answer.map(Response::into_inner).map_err(|status| channel::reason(&status).unwrap_or(status)),
+        Ok(answer) => answer.map(Response::into_inner).map_err(|status| received(&status)),
         Err(_) => Err(Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs()))),
     }
 }
 
-/// Returns the innermost cause, which is the system's message.
-fn innermost(status: &Status) -> String {
-    let mut cause: &dyn std::error::Error = status;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
+/// Returns the reason of a failed call. A coordinator that is reached but can't answer now gets [`DECLINED`], so that it
+/// differs from one that does not answer.
+fn received(status: &Status) -> Status {
+    // Only an error of the connection has a source.
+    if status.code() == Code::Unavailable && std::error::Error::source(status).is_none() {
+        return Status::new(DECLINED, status.message());
     }
-    cause.to_string()
+    // The reason within an error of the connection has no source: what it says is all that there is.
+    channel::reason(status).unwrap_or_else(|| status.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_coordinator_that_answers_speaks_for_itself() {
+        let full =
+            "the state file /state: No space left on device; make room; the change takes effect once that is done";
+        let answer = received(&Status::unavailable(full));
+        assert_eq!(words("gpu01:7410", &answer), format!("the coordinator at gpu01:7410 says: {full}"));
+    }
+
+    #[test]
+    fn a_coordinator_that_is_not_reached_is_named_with_the_cause() {
+        let mut broken = Status::unavailable("Connection refused (os error 111)");
+        broken.set_source(Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)));
+        let start =
+            "no coordinator answers at gpu01:7410 (Connection refused (os error 111)); start accord-coordinator";
+        let told = words("gpu01:7410", &received(&broken));
+        assert!(told.starts_with(start), "{told}");
+    }
 }

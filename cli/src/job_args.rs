@@ -31,15 +31,18 @@ pub(crate) struct WhoseArgs {
     account: Option<String>,
 }
 
+/// Rows per page, unless the command line says more.
+const ROWS: u64 = 50;
+
 /// The rows that are shown.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct PageArgs {
     /// Number of the page to show, from 1 [default: all rows].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) page: Option<u64>,
-    /// Rows per page.
-    #[arg(long, value_name = "ROWS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rows: u64,
+    page: Option<u64>,
+    /// Rows per page; without --page the first one is shown [default: 50].
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..))]
+    rows: Option<u64>,
 }
 
 /// `accord cancel`, `accord hold`, `accord release`.
@@ -177,11 +180,21 @@ impl WhoseArgs {
 }
 
 impl PageArgs {
+    /// Returns the number of the shown page; `None` for all rows.
+    pub(crate) fn page(self) -> Option<u64> {
+        self.page.or(self.rows.map(|_| 1))
+    }
+
+    /// Returns the number of rows per page.
+    pub(crate) fn rows(self) -> u64 {
+        self.rows.unwrap_or(ROWS)
+    }
+
     /// Returns the range of the shown rows, of so many; empty if the page is beyond the last one.
     pub(crate) fn of(self, rows: usize) -> Option<std::ops::Range<usize>> {
-        let Some(page) = self.page else { return Some(0..rows) };
-        let from = usize::try_from((page - 1).saturating_mul(self.rows)).unwrap_or(usize::MAX);
-        let to = from.saturating_add(usize::try_from(self.rows).unwrap_or(usize::MAX));
+        let Some(page) = self.page() else { return Some(0..rows) };
+        let from = usize::try_from((page - 1).saturating_mul(self.rows())).unwrap_or(usize::MAX);
+        let to = from.saturating_add(usize::try_from(self.rows()).unwrap_or(usize::MAX));
         (from < rows || page == 1).then(|| from.min(rows)..to.min(rows))
     }
 }
@@ -192,12 +205,14 @@ mod tests {
 
     #[test]
     fn pages_divide_the_rows() {
-        let page = |page| PageArgs { page, rows: 50 };
+        let page = |page| PageArgs { page, rows: None };
         assert_eq!(page(None).of(120), Some(0..120));
         assert_eq!(
             [Some(1), Some(2), Some(3)].map(|at| page(at).of(120)),
             [Some(0..50), Some(50..100), Some(100..120)]
         );
         assert_eq!([page(Some(4)).of(120), page(Some(1)).of(0), page(Some(u64::MAX)).of(9)], [None, Some(0..0), None]);
+        assert_eq!(PageArgs { page: None, rows: Some(4) }.of(120), Some(0..4));
+        assert_eq!(PageArgs { page: Some(2), rows: Some(4) }.of(120), Some(4..8));
     }
 }

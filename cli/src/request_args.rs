@@ -10,7 +10,7 @@ use clap::Args;
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct RequestArgs {
     /// Ask for devices, such as 4:nvidia/h200:20G, "2:nvidia + 8:cpu" or "8:nvidia else 4:nvidia". The same as ACCORD_DEVICES.
-    #[arg(long, value_name = "REQUEST")]
+    #[arg(long, value_name = "REQUEST", allow_hyphen_values = true)]
     pub(crate) devices: Option<String>,
 
     /// Ask for devices for each rank.

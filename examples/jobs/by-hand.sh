@@ -9,6 +9,8 @@ hosts=$1 ranks=$2
 shift 2
 nodes=$(sed 's/#.*//; s/[: ].*//; /^$/d' "$hosts" | sort -u | wc -l)
 bin=$(dirname "$(command -v accord)")
+libacc=$bin/libacc.so
+[ -e "$libacc" ] || libacc=$(dirname "$bin")/lib/libacc.so
 folder=$(mktemp -d "${SHARED:-$HOME}/accord-job-XXXXXX")
 world=world-$$
 case $(mpirun --version) in
@@ -16,13 +18,13 @@ case $(mpirun --version) in
     sed 's/#.*//; s/[[:space:]]*slots *= */:/' "$hosts" > "$folder/hosts"
     mpirun="mpirun -f $folder/hosts"
     one_each="-ppn 1 -bind-to none"
-    export_to_ranks="-genv LD_PRELOAD $bin/libacc.so"
+    export_to_ranks="-genv LD_PRELOAD $libacc"
     ;;
 *)
     mpirun="mpirun --hostfile $hosts"
     [ "$(id -u)" -ne 0 ] || mpirun="$mpirun --allow-run-as-root"
     one_each="--map-by ppr:1:node --bind-to none"
-    export_to_ranks="-x ACCORD_COORDINATOR -x ACCORD_TLS -x ACCORD_TRANSPORT -x LD_PRELOAD=$bin/libacc.so"
+    export_to_ranks="-x ACCORD_COORDINATOR -x ACCORD_TLS -x ACCORD_TRANSPORT -x LD_PRELOAD=$libacc"
     ;;
 esac
 
@@ -44,7 +46,7 @@ until port=$(grep -o '[0-9]*$' "$folder/coordinator.log" 2> /dev/null); do sleep
 # 3. One agent on each node: the ranks of an MPI world of their own.
 $mpirun -np "$nodes" $one_each \
     accord-node-agent --fabric mpi --world "$world" --coordinator "$address:$port" --listen 0.0.0.0:0 \
-    --tls "$folder/agent" --users 'root,0,*' --libacc "$bin/libacc.so" > "$folder/agents.log" 2>&1 &
+    --tls "$folder/agent" --users 'root,0,*' --libacc "$libacc" > "$folder/agents.log" 2>&1 &
 agents=$!
 export ACCORD_COORDINATOR="$address:$port" ACCORD_TLS="$folder/program" ACCORD_TRANSPORT="mpi:$world"
 until [ "$(accord info | grep -c ' up ')" -ge "$nodes" ]; do

@@ -115,6 +115,35 @@ fn jobs_places_usage_and_policy_outlast_a_coordinator_that_is_killed() {
     assert!(applied.stdout.contains("policy version 2 is in effect"), "{}", applied.report());
 }
 
+/// `accord run` as the user of programs, with this command.
+fn run(cluster: &Cluster, request: &str, command: &str) -> Job {
+    let run = Job::new(tool(Tool::Accord).unwrap()).args(["run", "--devices", request, "--", "sh", "-c", command]);
+    let run = run.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of("program"));
+    run.env("ACCORD_NODE", cluster.host(0)).env("ACCORD_OPEN_TIMEOUT", "1s").timeout(LIMIT)
+}
+
+#[test]
+fn commands_outlast_a_long_outage_and_a_command_that_ends_meanwhile_ends_its_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = cluster(&folder.path().join("state"));
+    let (input, ends) = std::io::pipe().unwrap();
+    let first = run(&cluster, "2:cpu", "read line; exit 7").stdin(input).start().unwrap();
+    await_states(&cluster, &["running"]);
+    let second = run(&cluster, "1:cpu", "exit 8").start().unwrap();
+    second.await_errors("job 2 waits").unwrap();
+    cluster.kill_coordinator();
+    drop(ends);
+    // Both go on after `ACCORD_OPEN_TIMEOUT`.
+    first.await_errors("the program has ended, but no coordinator answers").unwrap();
+    second.await_errors("trying on until it answers, as it keeps job 2").unwrap();
+    cluster.start_coordinator().unwrap();
+    assert_eq!([first, second].map(|command| command.finish().unwrap().code()), [7, 8]);
+    await_states(&cluster, &["over", "over"]);
+    let history = json(&cluster, &["history"]);
+    let why: Vec<_> = history["jobs"].as_array().unwrap().iter().map(|job| job["why"].as_str().unwrap()).collect();
+    assert_eq!(why, ["its command ended"; 2], "{history:#}");
+}
+
 #[test]
 fn a_restored_backup_takes_in_the_jobs_that_began_after_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -78,8 +78,9 @@ pub(super) fn run_in_job(args: &RunArgs, request: &Request) -> Result<u8> {
     loop {
         match signals.next(None)? {
             Event::Ended(pid, status) if pid == child => {
-                let code = exit_code(status);
-                return Ok(if job.is_over() { Failure::JOB_ENDED } else { code });
+                let code = if job.is_over() { Failure::JOB_ENDED } else { exit_code(status) };
+                job.finish(&mut signals);
+                return Ok(code);
             }
             Event::Signal { .. } if job.is_over() => {
                 ask_descendants(GRACE);

@@ -1,5 +1,6 @@
 //! The job that a run holds in a cluster: requested before anything starts, and released at the command's end.
 
+use super::signals::{Event, Signals};
 use crate::failure::{Failure, Result};
 use crate::output::report_line;
 use accord_fabric::frame::session::Message;
@@ -9,22 +10,42 @@ use accord_scheduler::Request;
 use accord_trust::Trust;
 use accord_trust::attester::Attester;
 use accord_types::settings::{self, parse_time};
+use accord_types::short_lock::ShortLock;
 use accord_types::status_line::StatusLine;
 use accord_types::{ErrorCode, HeldJob, JobToken, OrderPolicy, Rank, SessionRequest, os_text, threads};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The time limit of the coordinator's answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
+/// The time in which a coordinator that does not answer may still learn of the command's end.
+const END_WITHIN: Duration = Duration::from_secs(30);
+/// Time after which the user is informed that this takes long.
+const REPORT_AFTER: Duration = Duration::from_secs(2);
+/// Interval of checks whether the coordinator answers again.
+const POLL: Duration = Duration::from_millis(50);
+
+/// The state of a job's connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Link {
+    /// The coordinator learns of the command's end by the end of the connection.
+    Up,
+    /// The connection is lost, and a thread reconnects.
+    Lost,
+    /// The job has ended before the command.
+    Over,
+    /// The coordinator does not know the job any more.
+    Unknown,
+}
+
 /// A job with its devices. It lasts as long as its connection, which a thread watches.
 pub(crate) struct HeldJobOfRun {
     job: HeldJob,
-    is_over: Arc<AtomicBool>,
+    link: Arc<ShortLock<Link>>,
 }
 
 impl HeldJobOfRun {
@@ -35,7 +56,35 @@ impl HeldJobOfRun {
 
     /// Whether the job has ended before the command.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        self.link() == Link::Over
+    }
+
+    /// Lets a coordinator that does not answer learn of the command's end, for [`END_WITHIN`] at most. A signal stops
+    /// this at once.
+    pub(crate) fn finish(&self, signals: &mut Signals) {
+        let (begun, job) = (Instant::now(), self.job.token.job);
+        let mut reported = false;
+        while self.link() == Link::Lost && begun.elapsed() < END_WITHIN {
+            if begun.elapsed() >= REPORT_AFTER && !std::mem::replace(&mut reported, true) {
+                report_line(format_args!(
+                    "the program has ended, but no coordinator answers that job {job} can be ended at; trying on, for \
+                     {END_WITHIN:?} in all; Ctrl-C ends this at once"
+                ));
+            }
+            match signals.next(Some(Instant::now() + POLL)) {
+                Ok(Event::Ended(..) | Event::Timeout) => {}
+                Ok(Event::Signal { .. } | Event::Orphaned) | Err(_) => break,
+            }
+        }
+        if self.link() == Link::Lost {
+            report_line(format_args!(
+                "no coordinator knows that job {job} has ended; the next one ends it soon after its start"
+            ));
+        }
+    }
+
+    fn link(&self) -> Link {
+        *self.link.lock()
     }
 }
 
@@ -54,16 +103,17 @@ impl GrantedJob {
     /// Returns an error if no thread can be started.
     pub(crate) fn watch(self) -> Result<HeldJobOfRun> {
         let Self { request, job, lane } = self;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
+        let link = Arc::new(ShortLock::new(Link::Up));
+        let watched = Arc::clone(&link);
         let listen = move || {
-            if request.listen(job, lane) {
-                over.store(true, Ordering::Release);
+            let end = request.listen(job, lane, &watched);
+            *watched.lock() = end;
+            if end == Link::Over {
                 let _ = kill(Pid::this(), Signal::SIGTERM);
             }
         };
         threads::spawn("accord-job", listen).map_err(|error| Failure::system("can't start a thread", error))?;
-        Ok(HeldJobOfRun { job, is_over })
+        Ok(HeldJobOfRun { job, link })
     }
 }
 
@@ -128,9 +178,9 @@ impl JobRequest {
         })
     }
 
-    /// Waits until the job has ended. Returns `false` if the coordinator does not know the job any more; its programs
-    /// then keep their devices.
-    fn listen(mut self, job: HeldJob, mut lane: SessionConnection) -> bool {
+    /// Waits until the job has ended, and keeps `link` up to date. Returns [`Link::Unknown`] if the coordinator does not
+    /// know the job any more; its programs then keep their devices.
+    fn listen(mut self, job: HeldJob, mut lane: SessionConnection, link: &ShortLock<Link>) -> Link {
         self.request.job = Some(job.token);
         self.request.devices = None;
         loop {
@@ -138,16 +188,20 @@ impl JobRequest {
                 Ok(Some(Message::Warning(text))) => report_line(format_args!("{text}")),
                 Ok(Some(Message::Ended(text))) => {
                     report_line(format_args!("{text}"));
-                    return true;
+                    return Link::Over;
                 }
                 Ok(Some(_)) => {}
-                Ok(None) | Err(_) => match self.ask(&|_| ()) {
-                    Ok((_, again)) => lane = again,
-                    Err(failure) => {
-                        report_line(format_args!("job {} is held no longer: {failure}", job.token.job));
-                        return false;
+                Ok(None) | Err(_) => {
+                    *link.lock() = Link::Lost;
+                    match self.ask(&|_| ()) {
+                        Ok((_, again)) => lane = again,
+                        Err(failure) => {
+                            report_line(format_args!("job {} is held no longer: {failure}", job.token.job));
+                            return Link::Unknown;
+                        }
                     }
-                },
+                    *link.lock() = Link::Up;
+                }
             }
         }
     }

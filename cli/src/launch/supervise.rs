@@ -124,8 +124,11 @@ impl Supervisor<'_> {
             times.show()?;
         }
         let code = code?;
-        if job.is_some_and(|job| job.is_over()) {
-            return Ok(Failure::JOB_ENDED);
+        if let Some(job) = job {
+            if job.is_over() {
+                return Ok(Failure::JOB_ENDED);
+            }
+            job.finish(signals);
         }
         if traces.is_dir() {
             self.gather_traces(&traces)?;

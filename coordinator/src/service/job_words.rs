@@ -235,9 +235,15 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
         Some(WaitReason::Running { account } | WaitReason::Most { account }) => {
             format!("to start, a job of account {account} has to end, and none of them has a time limit")
         }
+        Some(WaitReason::Devices { model, .. }) if has_endless_job(scheduler, &model) => {
+            format!(
+                "to start, jobs that have {model} have to end, and not all of them have a time limit; or more of it has to join"
+            )
+        }
         Some(WaitReason::Devices { model, .. }) => {
             format!(
-                "to start, jobs that have {model} have to end, and they have no time limit; or more of it has to join"
+                "to start, jobs that have {model} have to end, and account {} has to be allowed its devices: they may be guaranteed to other accounts, or more than it may have",
+                job.account
             )
         }
         Some(WaitReason::HostMemory { model, .. }) => {
@@ -253,6 +259,12 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
         }
         _ => "no start is known".to_owned(),
     }
+}
+
+/// Whether a job without a time limit has devices of a model.
+fn has_endless_job(scheduler: &Scheduler, model: &str) -> bool {
+    let endless = scheduler.jobs(None).filter(|job| job.started.is_some() && scheduler.limit_ms(job.job).is_none());
+    endless.into_iter().any(|job| scheduler.by_node(&job.devices).iter().any(|on| on.model == model))
 }
 
 fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {

@@ -30,6 +30,6 @@ impl LastCommit {
         };
         let least = since(EPOCHS_BEGAN_UNIX_MS, unix_ms) / EPOCH_UNIT_MS;
         let epoch = self.epoch.saturating_add(1).max(least);
-        Restart { now: Millis(self.now.saturating_add(passed)), unix_ms, epoch }
+        Restart { now: Millis(self.now.saturating_add(passed)), committed: Millis(self.now), unix_ms, epoch }
     }
 }

@@ -189,7 +189,7 @@ impl Allocations {
             if let Some(job) = self.jobs.get_mut_unnoted(&id) {
                 job.idle_until = None;
             }
-            self.inputs.push_back(Input::Ended { job: id });
+            self.end_unkept(id);
         }
         self.inputs.push_back(Input::Tick);
     }

@@ -95,6 +95,9 @@ pub(super) struct Job {
     pub(super) active: Millis,
     /// Whether its program has been warned since then that its devices are idle.
     pub(super) is_warned: bool,
+    /// Last sign of life of a job whose command, or whose sessions without a command, have not returned since this
+    /// coordinator's start. `None` once they have, and for a job that this coordinator started.
+    pub(super) seen: Option<Millis>,
     /// Time at which the job ends unless it gets a keeper.
     pub(super) idle_until: Option<Millis>,
     /// Programs that wait for the start.
@@ -124,6 +127,7 @@ impl Job {
             started: Millis(0),
             active: Millis(0),
             is_warned: false,
+            seen: None,
             idle_until: None,
             openers: BTreeMap::new(),
             sessions: BTreeSet::new(),
@@ -182,9 +186,14 @@ impl Job {
     /// Whether its command is connected, or programs have sessions or wait for its start.
     pub(super) fn is_kept(&self) -> bool {
         match self.keeper {
-            Keeper::Command(client) => client.is_some(),
+            Keeper::Command(client) => client.is_some() || !self.sessions.is_empty(),
             Keeper::Sessions => !self.sessions.is_empty() || !self.openers.is_empty(),
         }
+    }
+
+    /// Notes a sign of life of a job whose command has not returned since this coordinator's start.
+    pub(super) fn seen(&mut self, now: Millis) {
+        self.seen = self.seen.map(|_| now);
     }
 
     /// Returns the devices of a program's session: those of its rank, if ranks have parts. A rank gets the same part

@@ -6,8 +6,11 @@ use super::job::{Keeper, Opener, Stage};
 use accord_scheduler::{Input, JobId};
 use accord_types::SessionId;
 
-/// Time for which a job continues without its command's connection, the same as for a waiting request.
-pub(super) const KEPT_MS: u64 = 300_000;
+/// Time for which a job without sessions continues without its command's connection, the same as for a waiting request.
+const KEPT_MS: u64 = 300_000;
+/// The same after a coordinator's start. A command that runs reconnects within seconds; one that has ended meanwhile
+/// holds devices for nothing.
+pub(super) const BACK_MS: u64 = 30_000;
 
 impl Allocations {
     /// Returns the job of a session.
@@ -32,6 +35,9 @@ impl Allocations {
     pub(super) fn session_opened(&mut self, id: JobId, session: SessionId) {
         if let Some(job) = self.jobs.get_mut_unnoted(&id) {
             job.sessions.insert(session);
+            if job.keeper == Keeper::Sessions {
+                job.seen = None;
+            }
             self.sessions.insert(session, id);
             self.inputs.push_back(Input::SessionOpened { job: id, session });
         }
@@ -43,9 +49,15 @@ impl Allocations {
         self.inputs.push_back(Input::SessionClosed { job: id, session });
         if let Some(job) = self.jobs.get_mut_unnoted(&id) {
             job.sessions.remove(&session);
-            // The command of an earlier coordinator's job may be about to reconnect.
-            let lingers = job.gang.is_some() || job.is_earlier;
-            self.check_keeper(id, if lingers { self.linger_ms() } else { 0 });
+            job.seen(self.now);
+            let idle_ms = match job.keeper {
+                Keeper::Command(_) if job.seen.is_some() => BACK_MS,
+                Keeper::Command(_) => KEPT_MS,
+                // The command of an earlier coordinator's job may be about to reconnect.
+                Keeper::Sessions if job.gang.is_some() || job.is_earlier => self.linger_ms(),
+                Keeper::Sessions => 0,
+            };
+            self.check_keeper(id, idle_ms);
         }
     }
 
@@ -59,12 +71,26 @@ impl Allocations {
         if let Some(before) = job.idle_until.take() {
             self.idle.remove(&(before, id));
         } else if idle_ms == 0 {
-            self.inputs.push_back(Input::Ended { job: id });
+            self.end_unkept(id);
         } else {
             let until = self.now.plus(idle_ms);
             job.idle_until = Some(until);
             self.idle.insert((until, id));
         }
+    }
+
+    /// Ends a running job that has no keeper.
+    pub(super) fn end_unkept(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let seen = job.seen.map(|seen| accord_scheduler::Millis(seen.0));
+        if seen.is_none() && job.keeper == Keeper::Sessions {
+            return self.inputs.push_back(Input::Ended { job: id });
+        }
+        if let Some(seen) = seen {
+            let clock = self.books().clock(self.now);
+            self.books_mut().ledger_mut().take_back(clock, id, seen);
+        }
+        self.inputs.push_back(Input::Abandoned { job: id, seen });
     }
 
     /// Makes a program wait for a job's start, also after it has reconnected.
@@ -84,6 +110,7 @@ impl Allocations {
         let Keeper::Command(before) = &mut job.keeper else { return None };
         let before = before.replace(client);
         before.map(|before| self.commands.remove(&before));
+        job.seen = None;
         self.commands.insert(client, id);
         self.inputs.push_back(Input::Connected { job: id, connected: true });
         self.check_keeper(id, 0);
@@ -97,10 +124,12 @@ impl Allocations {
         let Some(id) = waits.or_else(|| self.commands.remove(&client)) else { return };
         let Some(job) = self.jobs.get_mut_unnoted(&id) else { return };
         job.openers.remove(&client);
+        let is_command = matches!(job.keeper, Keeper::Command(_));
         if let Keeper::Command(holder) = &mut job.keeper {
             *holder = None;
         }
-        if job.is_kept() {
+        // The sessions of a command's job end with the command.
+        if job.is_kept() && (is_lost || !is_command) {
             return;
         }
         match (&job.stage, is_lost) {

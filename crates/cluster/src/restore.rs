@@ -3,7 +3,7 @@
 use super::allocations::Allocations;
 use super::described::description;
 use super::job::{Keeper, Stage};
-use super::keepers::KEPT_MS;
+use super::keepers::BACK_MS;
 use super::record::{Records, keys, read_one, read_table, table};
 use super::recorder::{PolicyRecord, RankRecord, Recorder, UserRecord};
 use super::reservation_table::ReservationTable;
@@ -18,14 +18,13 @@ use accord_scheduler::saved::{SavedLedger, SavedScheduler};
 use accord_scheduler::{Input, JobId, Scheduler};
 use std::collections::BTreeMap;
 
-/// Least time that a job's sessions have to be named by agents and programs, even if jobs linger for less.
-const SESSIONS_BACK_MS: u64 = 30_000;
-
 /// The time and epoch with which a cluster continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Restart {
     /// The time now. It continues from the end of the earlier coordinator, plus the time since then.
     pub now: Millis,
+    /// The time of the earlier coordinator's last commit.
+    pub committed: Millis,
     /// The wall clock now.
     pub unix_ms: u64,
     /// The number of coordinators that have used this state, including this one, or more.
@@ -38,7 +37,7 @@ impl Cluster {
     /// # Errors
     /// Returns which record is damaged, or the contradiction.
     pub fn restore(limits: Limits, records: &Records, restart: Restart) -> Result<Self, String> {
-        let Restart { now, unix_ms, epoch } = restart;
+        let Restart { now, committed, unix_ms, epoch } = restart;
         let mut cluster = Self::new(limits, unix_ms.saturating_sub(now.0));
         cluster.file_epoch = epoch;
         cluster.epoch = (epoch & Self::EPOCH_MASK) << Self::SESSION_BITS;
@@ -59,7 +58,7 @@ impl Cluster {
         cluster.allocations.note_changes();
         cluster.recorder = Some(Recorder::new(records, cluster.allocations.in_effect.version));
         if !records.is_empty() {
-            cluster.allocations.without_connections();
+            cluster.allocations.without_connections(committed);
             cluster.restore_tests(now);
             // No agent or program is connected, so the effects have no recipient.
             cluster.schedule(now, &mut Vec::new());
@@ -137,16 +136,17 @@ impl Allocations {
     }
 
     /// Keeps the places of waiting requests, and the jobs of commands and programs, until their connections should be
-    /// back.
-    fn without_connections(&mut self) {
+    /// back. A job's sessions have [`BACK_MS`] to be named by agents and programs, even if jobs linger for less.
+    fn without_connections(&mut self, committed: Millis) {
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in jobs {
-            let Some(job) = self.jobs.get(&id) else { continue };
+            let Some(job) = self.jobs.get_mut_unnoted(&id) else { continue };
+            job.seen = Some(committed);
             match (&job.stage, job.keeper) {
                 (Stage::Waiting, _) => self.push(Input::Connected { job: id, connected: false }),
-                (Stage::Running(_), Keeper::Command(_)) => self.check_keeper(id, KEPT_MS),
+                (Stage::Running(_), Keeper::Command(_)) => self.check_keeper(id, BACK_MS),
                 (Stage::Running(_), Keeper::Sessions) => {
-                    self.check_keeper(id, self.linger_ms().max(SESSIONS_BACK_MS));
+                    self.check_keeper(id, self.linger_ms().max(BACK_MS));
                 }
                 (Stage::Ended, _) => {}
             }

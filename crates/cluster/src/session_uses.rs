@@ -61,17 +61,17 @@ pub(super) struct RecentUse {
     percent: u32,
     /// Time of the last report.
     reported: Millis,
-    /// Time of the last report with busy time.
-    busy: Option<Millis>,
+    /// Time of the last report of use.
+    active: Option<Millis>,
 }
 
 impl RecentUse {
     /// Counts a report.
-    fn count(&mut self, now: Millis, busy_ms: u64) {
-        self.busy_ms = self.busy_ms.saturating_add(busy_ms);
+    fn count(&mut self, now: Millis, activity: Activity) {
+        self.busy_ms = self.busy_ms.saturating_add(activity.busy_ms);
         self.reported = now;
-        if busy_ms > 0 {
-            self.busy = Some(now);
+        if !activity.is_none() {
+            self.active = Some(now);
         }
         // After a longer pause, the reported use happened in the last interval.
         let span = now.since(self.spanned).min(REPORTED_EVERY_MS);
@@ -87,9 +87,9 @@ impl RecentUse {
         if now.since(self.reported) > SILENT_MS { 0 } else { self.percent }
     }
 
-    /// Returns the time of the last busy report; `None` if there was none.
+    /// Returns the time of the last report of busy time or copied bytes; `None` if there was none.
     pub(super) fn idle_since(&self) -> Option<Millis> {
-        self.busy
+        self.active
     }
 }
 
@@ -163,7 +163,7 @@ impl SessionUses {
             bytes_in: counted.bytes_in - before.bytes_in,
             bytes_out: counted.bytes_out - before.bytes_out,
         };
-        reported.pace.count(now, activity.busy_ms);
+        reported.pace.count(now, activity);
         (activity, busy_ms.is_none())
     }
 }

@@ -244,6 +244,12 @@ pub trait Device: Any + Send + Sync {
         None
     }
 
+    /// Returns the number of operations that the device's streams have taken, for a sample of its use. Does not block; a
+    /// stream that is just taking one may be left out.
+    fn operations(&self) -> u64 {
+        0
+    }
+
     /// Orders all later operations of any stream of the device after the operation at `seq` of `stream`, so that no caller must
     /// wait for it. Other accesses to the device's memory still must. Returns `false` if this is impossible now without
     /// blocking.

@@ -1,7 +1,8 @@
 //! Counts and samples a session's use of its devices. Without I/O or clock.
 //!
-//! Launches are not counted: samples show how busy a device is. A sample of a busy device counts for the time since the
-//! last sample. The sum is right on average, however short kernels are, because the times of samples don't depend on them.
+//! Samples show how busy a device is. A sample of a busy device counts for the time since the last sample. The sum is right
+//! on average, however short kernels are, because the times of samples don't depend on them. A device that has taken
+//! operations between two reports without a busy sample counts as busy for [`LEAST_BUSY`], so that it does not seem idle.
 
 use accord_types::{DeviceFault, DeviceUse, Error, SessionId};
 use std::collections::BTreeMap;
@@ -12,6 +13,8 @@ use std::time::Duration;
 pub const SAMPLE_PERIOD: Duration = Duration::from_millis(250);
 /// Time between two samples of idle devices, and between two reports.
 pub const REPORT_PERIOD: Duration = Duration::from_secs(1);
+/// The busy time in a report of a device whose operations fell between its samples.
+const LEAST_BUSY: Duration = Duration::from_millis(1);
 /// Number of idle samples after which the longer period begins.
 const IDLE_SAMPLES: u32 = 8;
 
@@ -62,12 +65,13 @@ impl UseCounters {
         self.held.store(0, Ordering::Relaxed);
     }
 
-    /// Returns a sample of the device's use. `busy`: whether its queues are not empty; `None` if unknown.
-    pub fn sample(&self, busy: Option<bool>) -> UseSample {
+    /// Returns a sample of the device's use. `busy`: whether its queues are not empty; `None` if unknown. `operations`: the
+    /// number that they have taken.
+    pub fn sample(&self, busy: Option<bool>, operations: u64) -> UseSample {
         let [bytes_in, bytes_out, held] =
             [&self.bytes_in, &self.bytes_out, &self.held].map(|counter| counter.load(Ordering::Relaxed));
         let fault = DeviceFault::from_wire(self.fault.load(Ordering::Relaxed));
-        UseSample { busy, bytes_in, bytes_out, held, fault }
+        UseSample { busy, operations, bytes_in, bytes_out, held, fault }
     }
 }
 
@@ -75,6 +79,7 @@ impl UseCounters {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UseSample {
     busy: Option<bool>,
+    operations: u64,
     bytes_in: u64,
     bytes_out: u64,
     held: u64,
@@ -97,8 +102,25 @@ pub struct UseSampler<K> {
 #[derive(Debug)]
 struct Sampled {
     busy: Option<Duration>,
+    operations: u64,
+    /// Whether operations were taken since the last report, and no sample has shown the device busy since.
+    has_missed: bool,
     used: DeviceUse,
     reported: Option<DeviceUse>,
+}
+
+impl Sampled {
+    fn busy_ms(&self) -> Option<u64> {
+        self.busy.map(|busy| u64::try_from(busy.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Counts operations that no sample has shown.
+    fn count_missed(&mut self) {
+        if std::mem::take(&mut self.has_missed) {
+            self.busy = self.busy.map(|busy| busy + LEAST_BUSY);
+            self.used.busy_ms = self.busy_ms();
+        }
+    }
 }
 
 impl<K> Default for UseSampler<K> {
@@ -128,18 +150,21 @@ impl<K: Copy + Ord> UseSampler<K> {
         for (device, sample) in samples {
             let device = self.devices.entry(device).or_insert_with(|| Sampled {
                 busy: Some(Duration::ZERO),
+                operations: 0,
+                has_missed: false,
                 used: DeviceUse::default(),
                 reported: None,
             });
             device.busy =
                 device.busy.zip(sample.busy).map(|(so_far, busy)| if busy { so_far + counts } else { so_far });
-            let busy_ms = device.busy.map(|busy| u64::try_from(busy.as_millis()).unwrap_or(u64::MAX));
-            let UseSample { busy: _, bytes_in, bytes_out, held, fault } = sample;
-            let used = DeviceUse { busy_ms, bytes_in, bytes_out, held, fault };
-            if used != device.used || device.reported.is_none() {
+            let UseSample { busy, operations, bytes_in, bytes_out, held, fault } = sample;
+            let used = DeviceUse { busy_ms: device.busy_ms(), bytes_in, bytes_out, held, fault };
+            let took_some = operations > device.operations;
+            if used != device.used || device.reported.is_none() || took_some {
                 self.idle_samples = 0;
             }
-            device.used = used;
+            device.has_missed = (device.has_missed || took_some) && busy == Some(false);
+            (device.operations, device.used) = (operations, used);
         }
         self.next = now + self.period();
     }
@@ -149,6 +174,7 @@ impl<K: Copy + Ord> UseSampler<K> {
         if !is_last && self.reported.is_some_and(|before| now.saturating_sub(before) < REPORT_PERIOD) {
             return Vec::new();
         }
+        self.devices.values_mut().for_each(Sampled::count_missed);
         let changed = self.devices.iter_mut().filter(|(_, device)| device.reported != Some(device.used));
         let report: Vec<(K, DeviceUse)> = changed
             .map(|(key, device)| {
@@ -195,22 +221,22 @@ mod tests {
     #[test]
     fn reports_come_once_a_second_and_only_of_what_has_changed() {
         let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
-        sampler.sample(ms(100), [(3, counters.sample(Some(false))), (4, counters.sample(Some(false)))]);
+        sampler.sample(ms(100), [(3, counters.sample(Some(false), 0)), (4, counters.sample(Some(false), 0))]);
         // An idle device is reported as such.
         assert_eq!(sampler.report(ms(100), false).len(), 2);
         counters.copied_in(10);
         counters.copied_out(4);
         counters.mapped(64);
-        sampler.sample(ms(350), [(3, counters.sample(Some(true)))]);
+        sampler.sample(ms(350), [(3, counters.sample(Some(true), 0))]);
         assert_eq!(sampler.report(ms(350), false), []);
-        sampler.sample(ms(1_100), [(3, counters.sample(Some(false)))]);
+        sampler.sample(ms(1_100), [(3, counters.sample(Some(false), 0))]);
         let used = DeviceUse { busy_ms: Some(250), bytes_in: 10, bytes_out: 4, held: 64, fault: None };
         assert_eq!(sampler.report(ms(1_100), false), [(3, used)]);
-        sampler.sample(ms(5_000), [(3, counters.sample(Some(false)))]);
+        sampler.sample(ms(5_000), [(3, counters.sample(Some(false), 0))]);
         assert_eq!(sampler.report(ms(5_000), true), []);
         counters.unmapped(60);
         counters.unmapped(60);
-        sampler.sample(ms(5_001), [(3, counters.sample(Some(false)))]);
+        sampler.sample(ms(5_001), [(3, counters.sample(Some(false), 0))]);
         assert_eq!(sampler.report(ms(5_001), true), [(3, DeviceUse { held: 0, ..used })]);
         sampler.report_again();
         assert_eq!(sampler.report(ms(5_002), false).len(), 2);
@@ -220,7 +246,7 @@ mod tests {
     fn the_device_s_own_fault_is_reported_rather_than_one_of_a_region() {
         let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
         let mut reported = |at| {
-            sampler.sample(ms(at), [(0, counters.sample(Some(false)))]);
+            sampler.sample(ms(at), [(0, counters.sample(Some(false), 0))]);
             sampler.report(ms(at), true).first().map(|(_, used)| used.fault)
         };
         let displayed = |fault| {
@@ -242,9 +268,24 @@ mod tests {
     fn busy_time_is_unknown_if_a_sample_is_missing() {
         let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
         for (at, busy) in [(0, Some(true)), (250, None), (500, Some(true))] {
-            sampler.sample(ms(at), [(0, counters.sample(busy))]);
+            sampler.sample(ms(at), [(0, counters.sample(busy, 0))]);
         }
         assert_eq!(sampler.report(ms(500), true)[0].1.busy_ms, None);
+    }
+
+    #[test]
+    fn a_device_whose_operations_all_fall_between_samples_is_not_idle() {
+        let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
+        let mut reported = |second: u64, operations| {
+            for at in (0..4).map(|quarter| second * 1_000 + quarter * 250) {
+                sampler.sample(ms(at), [(0, counters.sample(Some(false), operations))]);
+            }
+            sampler.report(ms(second * 1_000 + 999), false).first().and_then(|(_, used)| used.busy_ms)
+        };
+        assert_eq!(
+            [(0, 0), (1, 20), (2, 40), (3, 40)].map(|(second, taken)| reported(second, taken)),
+            [Some(0), Some(1), Some(2), None]
+        );
     }
 
     #[test]
@@ -252,19 +293,19 @@ mod tests {
         let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
         assert_eq!(sampler.period(), REPORT_PERIOD);
         for at in 0..20 {
-            sampler.sample(ms(at * 250), [(0, counters.sample(Some(at == 0)))]);
+            sampler.sample(ms(at * 250), [(0, counters.sample(Some(at == 0), 0))]);
             sampler.report(ms(at * 250), false);
         }
         assert_eq!(sampler.period(), REPORT_PERIOD);
-        sampler.sample(ms(9_000), [(0, counters.sample(Some(true)))]);
+        sampler.sample(ms(9_000), [(0, counters.sample(Some(true), 0))]);
         assert_eq!(sampler.period(), SAMPLE_PERIOD);
     }
 
     #[test]
     fn a_process_that_was_stopped_is_not_charged_for_it() {
         let (mut sampler, counters) = (UseSampler::<u32>::default(), UseCounters::default());
-        sampler.sample(ms(0), [(0, counters.sample(Some(false)))]);
-        sampler.sample(ms(3_600_000), [(0, counters.sample(Some(true)))]);
+        sampler.sample(ms(0), [(0, counters.sample(Some(false), 0))]);
+        sampler.sample(ms(3_600_000), [(0, counters.sample(Some(true), 0))]);
         assert!(sampler.report(ms(3_600_000), true)[0].1.busy_ms <= Some(2_000));
     }
 
@@ -287,7 +328,7 @@ mod tests {
                 let (mut sampler, mut now) = (UseSampler::<u32>::default(), first_sample(session));
                 while now < ms(6_000) {
                     let busy = now >= ms(begin) && now < ms(begin + len);
-                    sampler.sample(now, [(0, counters.sample(Some(busy)))]);
+                    sampler.sample(now, [(0, counters.sample(Some(busy), 0))]);
                     now += sampler.period();
                 }
                 counted += sampler.report(now, true)[0].1.busy_ms.unwrap();

@@ -64,13 +64,14 @@ impl UseReports {
         }
         let devices = state.devices.clone();
         drop(state);
-        let is_busy = |device: Arc<dyn Device>| if is_last { Some(false) } else { device.is_busy() };
+        let is_busy = |device: &Arc<dyn Device>| if is_last { Some(false) } else { device.is_busy() };
         let samples: Vec<_> = devices
             .into_iter()
             .map(|(ordinal, Metered { counters, device })| {
                 // A device that was shut down is idle.
-                let busy = device.and_then(|device| device.upgrade()).map_or(Some(false), is_busy);
-                (ordinal, counters.sample(busy))
+                let device = device.and_then(|device| device.upgrade());
+                let busy = device.as_ref().map_or(Some(false), is_busy);
+                (ordinal, counters.sample(busy, device.map_or(0, |device| device.operations())))
             })
             .collect();
         let mut state = self.lock();

@@ -118,14 +118,15 @@ pub fn open_with_retries(
     retries: &OpenRetries<'_>,
     request: &SessionRequest,
 ) -> Result<(Lease, SessionConnection)> {
-    match ask_with_retries(address, identity, timeout, retries, request, Message::Open)? {
+    match ask_with_retries(address, identity, timeout, retries, request, Message::Open, &|_| retries.time)? {
         (Message::Granted(lease), connection) => Ok((lease, connection)),
         (other, _) => Err(unexpected(address, &other)),
     }
 }
 
 /// Requests a job, and blocks until it has its devices. The job ends with the connection. A request with a job's token
-/// resumes that job.
+/// resumes that job. A job has no time limit for reaching the coordinator once it has its number: a coordinator keeps it
+/// for some minutes from its own start, whenever that is.
 ///
 /// # Errors
 /// Returns the errors of [`open_with_retries`].
@@ -136,7 +137,8 @@ pub fn hold_with_retries(
     retries: &OpenRetries<'_>,
     request: &SessionRequest,
 ) -> Result<(HeldJob, SessionConnection)> {
-    match ask_with_retries(address, identity, timeout, retries, request, Message::Hold)? {
+    let time = |request: &SessionRequest| if request.job.is_some() { Duration::MAX } else { retries.time };
+    match ask_with_retries(address, identity, timeout, retries, request, Message::Hold, &time)? {
         (Message::Held(job), connection) => Ok((job, connection)),
         (other, _) => Err(unexpected(address, &other)),
     }
@@ -149,14 +151,16 @@ fn ask_with_retries(
     retries: &OpenRetries<'_>,
     request: &SessionRequest,
     word: fn(SessionRequest) -> Message,
+    time_for: &dyn Fn(&SessionRequest) -> Duration,
 ) -> Result<(Message, SessionConnection)> {
     let mut request = request.clone();
     let mut begun = Instant::now();
-    let mut backoff = Backoff::new(retries.time, u64::from(request.pid));
+    let mut time = time_for(&request);
+    let mut backoff = Backoff::new(time, u64::from(request.pid));
     let mut reported = false;
     loop {
-        let left = retries.time.saturating_sub(begun.elapsed()).max(LAST_TRY);
-        let timeout = if retries.time.is_zero() { timeout } else { timeout.min(left) };
+        let left = time.saturating_sub(begun.elapsed()).max(LAST_TRY);
+        let timeout = if time.is_zero() { timeout } else { timeout.min(left) };
         let mut place = None;
         let outcome = attempt(address, identity, timeout, &word(request.clone()), retries.waits, &mut place);
         let error = match outcome {
@@ -167,13 +171,19 @@ fn ask_with_retries(
         if place.is_some() {
             // The coordinator keeps the place of a request for a while after its connection is lost.
             request.job = place;
-            begun = Instant::now();
-            backoff = Backoff::new(retries.time, u64::from(request.pid));
+            (begun, reported) = (Instant::now(), false);
+            time = time_for(&request);
+            backoff = Backoff::new(time, u64::from(request.pid));
         }
         let Some(pause) = backoff.pause(begun.elapsed()) else { return Err(error) };
         if begun.elapsed() >= REPORT_AFTER && !std::mem::replace(&mut reported, true) {
-            let (cause, time) = (error.cause(), retries.time);
-            (retries.notify)(&format!("{cause}; trying on, for {time:?} in all ({})", OPEN_TIMEOUT.name));
+            let tries = match request.job {
+                Some(JobToken { job, .. }) if time == Duration::MAX => {
+                    format!("trying on until it answers, as it keeps job {job}")
+                }
+                _ => format!("trying on, for {time:?} in all ({})", OPEN_TIMEOUT.name),
+            };
+            (retries.notify)(&format!("{}; {tries}", error.cause()));
         }
         std::thread::sleep(pause);
     }

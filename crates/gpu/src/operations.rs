@@ -283,6 +283,10 @@ impl Device for CudaDevice {
         is_busy
     }
 
+    fn operations(&self) -> u64 {
+        self.all().map(|stream| stream.operations()).sum()
+    }
+
     fn fence(&self, stream: StreamId, seq: Seq) -> bool {
         // A failure is reported elsewhere.
         let is_issued = |stream: &Stream| stream.has_issued(seq.0) && stream.check().is_ok();

@@ -401,6 +401,23 @@ impl Accounts {
         }
     }
 
+    /// Takes back what an account and its ancestors were charged for a class of devices, in thousandths of devices times
+    /// milliseconds.
+    pub(crate) fn take_back(&mut self, now: Millis, account: u32, class: ClassId, milli_ms: u64) {
+        let milli = u128::from(milli_ms);
+        let billed = milli * u128::from(self.billing[class.index()]);
+        for at in 0..self.all[account as usize].path.len() {
+            let account = self.all[account as usize].path[at];
+            self.settle(now, account);
+            self.note(account);
+            let of = &mut self.all[account as usize];
+            of.used[class.index()] = of.used[class.index()].saturating_sub(milli_ms);
+            of.total.milli_ms = of.total.milli_ms.saturating_sub(milli);
+            of.total.billed = of.total.billed.saturating_sub(billed);
+            of.month = of.month.saturating_sub(billed);
+        }
+    }
+
     /// Returns the first of a leaf and its ancestors that has spent its device-hours of the month.
     pub(crate) fn spent(&self, now: Millis, leaf: u32) -> Option<u32> {
         self.get(leaf).path.iter().copied().find(|&account| self.has_spent(now, account))

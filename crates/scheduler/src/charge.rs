@@ -26,4 +26,15 @@ impl Usage {
         self.milli_ms += u128::from(rate.milli) * u128::from(ms);
         self.billed += u128::from(rate.billed) * u128::from(ms);
     }
+
+    /// Subtracts other usage, down to none. Returns the rest of the other usage.
+    pub(crate) fn subtract(&mut self, other: Self) -> Self {
+        let rest = Self {
+            milli_ms: other.milli_ms.saturating_sub(self.milli_ms),
+            billed: other.billed.saturating_sub(self.billed),
+        };
+        self.milli_ms = self.milli_ms.saturating_sub(other.milli_ms);
+        self.billed = self.billed.saturating_sub(other.billed);
+        rest
+    }
 }

@@ -283,7 +283,8 @@ impl fmt::Display for Refusal {
                 write!(f, "account {account:?} may use {allowed} only; change the request's priority")
             }
             Self::TooLong { account, longest_ms } => {
-                write!(f, "jobs of account {account:?} may last {} s; name a shorter limit", longest_ms / 1_000)
+                let longest = crate::units::long_time_text(*longest_ms);
+                write!(f, "jobs of account {account:?} may last {longest} at most; name a shorter limit")
             }
             Self::MoreThanMost { account, devices } => {
                 write!(f, "account {account:?} may have {devices} of these devices; ask for fewer")
@@ -354,7 +355,7 @@ impl fmt::Display for EndCause {
             Self::WaitOver => f.write_str("it waited as long as its request allows"),
             Self::Abandoned => f.write_str("its requester did not come back in time"),
             Self::Drained => f.write_str("its devices are drained"),
-            Self::NoAccount => f.write_str("the policy has its account no longer"),
+            Self::NoAccount => f.write_str("the policy has its account no longer, or not for its user"),
             Self::Lost => f.write_str("all its devices are lost"),
             Self::Idle => f.write_str("it did nothing with its devices for as long as the policy allows"),
             Self::Reserved { name } => write!(f, "its devices are reserved by {name:?}"),

@@ -117,6 +117,13 @@ pub enum Input {
         /// The job.
         job: JobId,
     },
+    /// The command of a running job, or its sessions, did not come back after their connections were lost.
+    Abandoned {
+        /// The job.
+        job: JobId,
+        /// Its last sign of life, until which it is charged; `None` charges it until now.
+        seen: Option<Millis>,
+    },
     /// Puts a waiting job on hold, or releases it.
     Hold {
         /// The job.

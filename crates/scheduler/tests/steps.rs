@@ -90,6 +90,7 @@ fn no_input_costs_more_in_a_larger_cluster() {
         ask(16, None),
         Input::Tick,
         Input::Ended { job },
+        Input::Abandoned { job: JobId(9), seen: Some(Millis(0)) },
         Input::Released { job, node: NodeId(4) },
         Input::Cancel { job: JobId(6), by: by() },
         Input::NodeLost(NodeId(7)),

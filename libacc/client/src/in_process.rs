@@ -214,7 +214,11 @@ impl LocalDeviceClient for InProcess {
     fn sample_use(&self) -> Option<UseSample> {
         let counters = self.counters.get()?;
         // A device that was shut down is idle.
-        Some(counters.sample(self.running().map_or(Some(false), |running| running.device().is_busy())))
+        let (busy, operations) = self.running().map_or((Some(false), 0), |running| {
+            let device = running.device();
+            (device.is_busy(), device.operations())
+        });
+        Some(counters.sample(busy, operations))
     }
 
     fn limit_streams(&self, quota: u32) {

@@ -20,7 +20,8 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<u8> {
         return Ok(0);
     }
     let (mut jobs, mut since) = (Vec::new(), 0);
-    let enough = args.page.page.map(|page| usize::try_from(page.saturating_mul(args.page.rows)).unwrap_or(usize::MAX));
+    let enough =
+        args.page.page().map(|page| usize::try_from(page.saturating_mul(args.page.rows())).unwrap_or(usize::MAX));
     coordinator.history(|page| {
         since = page.since_unix_ms;
         jobs.extend(page.jobs.into_iter().filter(|job| args.whose.fit(&job.user, &job.account)));

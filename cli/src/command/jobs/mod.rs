@@ -94,9 +94,12 @@ fn paged<T>(page: PageArgs, rows: &[T]) -> Result<&[T]> {
     match page.of(rows.len()) {
         Some(displayed) => Ok(&rows[displayed]),
         None => {
-            let pages = u64::try_from(rows.len()).unwrap_or(u64::MAX).div_ceil(page.rows).max(1);
+            let pages = u64::try_from(rows.len()).unwrap_or(u64::MAX).div_ceil(page.rows()).max(1);
             let pages = count(pages, "page");
-            Err(Failure::usage(format!("--page {} is beyond the last one: there are {pages}", page.page.unwrap_or(0))))
+            Err(Failure::usage(format!(
+                "--page {} is beyond the last one: there are {pages}",
+                page.page().unwrap_or(0)
+            )))
         }
     }
 }

@@ -34,7 +34,7 @@ fn table(usage: &UsageReply, rows: &[UsageRow], heading: &str) -> String {
     if usage.rows.len() > 1 {
         let sum = |of: fn(&UsageRow) -> u64| usage.rows.iter().map(of).fold(0, u64::saturating_add);
         table.row(cells(&UsageRow {
-            name: "all".to_owned(),
+            name: "in all".to_owned(),
             device_ms: sum(|row| row.device_ms),
             billed_ms: sum(|row| row.billed_ms),
             jobs: sum(|row| row.jobs),
@@ -106,7 +106,7 @@ mod tests {
         );
         let two = UsageReply { rows: vec![row("ada", 1_800_000), row("eva", 3_600_000)], ..one };
         assert!(
-            table(&two, &two.rows[..1], "USER").contains("\nall      4         1.500  25 %   6.000  6.0 MiB  0 B\n")
+            table(&two, &two.rows[..1], "USER").contains("\nin all     4         1.500  25 %   6.000  6.0 MiB  0 B\n")
         );
         assert!(table(&UsageReply::default(), &[], "USER").starts_with("nothing was used\n"));
     }

@@ -142,7 +142,7 @@ impl Site {
     fn new(nodes: u32) -> Self {
         let limits = Limits { nodes_max: 16_384, devices_max: 65_536, session_quota: 65_536, ..Limits::default() };
         // Recording for the state file is included.
-        let restart = Restart { now: Millis(0), unix_ms: 1_000, epoch: 1 };
+        let restart = Restart { now: Millis(0), committed: Millis(0), unix_ms: 1_000, epoch: 1 };
         let (cluster, seen) = (Cluster::restore(limits, &Records::new(), restart).unwrap(), BTreeSet::new());
         let mut site = Self { cluster, now: 0, nodes, seen, worst: 0, orders: Vec::new() };
         for node in 0..nodes {

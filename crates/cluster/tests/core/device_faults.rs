@@ -452,7 +452,7 @@ fn a_quarantine_outlasts_the_coordinator_and_so_do_the_tests() {
 }
 
 fn restored(records: &Records, now: u64, epoch: u64) -> Cluster {
-    let restart = Restart { now: Millis(now), unix_ms: 1_800_000_000_000 + now, epoch };
+    let restart = Restart { now: Millis(now), committed: Millis(now), unix_ms: 1_800_000_000_000 + now, epoch };
     Cluster::restore(Limits::default(), records, restart).unwrap()
 }
 

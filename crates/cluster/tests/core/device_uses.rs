@@ -115,7 +115,7 @@ fn a_program_that_asks_for_nothing_is_charged_what_it_uses() {
 /// holds the other device.
 fn with_earlier_use() -> (Bench, SessionId) {
     let mut bench = Bench::new();
-    let restart = |now, epoch| Restart { now: Millis(now), unix_ms: 1_000 + now, epoch };
+    let restart = |now, epoch| Restart { now: Millis(now), committed: Millis(now), unix_ms: 1_000 + now, epoch };
     bench.cluster = Cluster::restore(Limits::default(), &Records::new(), restart(0, 1)).unwrap();
     bench.now = MINUTE;
     bench.give(Input::Tick);
@@ -394,7 +394,7 @@ impl BenchWithRecords {
         self.epoch += 1;
         self.records.truncate(kept + 1);
         let now = Millis(self.bench.now);
-        let restart = Restart { now, unix_ms: UNIX_MS + self.bench.now, epoch: self.epoch };
+        let restart = Restart { now, committed: now, unix_ms: UNIX_MS + self.bench.now, epoch: self.epoch };
         self.bench.cluster = Cluster::restore(Limits::default(), &self.records[kept], restart).unwrap();
         self.give(Input::Tick);
     }

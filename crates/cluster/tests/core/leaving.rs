@@ -134,7 +134,7 @@ fn an_administrator_does_not_keep_an_agent_that_leaves() {
 #[test]
 fn the_next_agent_takes_part_at_the_next_coordinator_too() {
     let restored = |records: &Records, epoch| {
-        let restart = Restart { now: Millis(0), unix_ms: 1_800_000_000_000, epoch };
+        let restart = Restart { now: Millis(0), committed: Millis(0), unix_ms: 1_800_000_000_000, epoch };
         Cluster::restore(Limits::default(), records, restart).unwrap()
     };
     let (mut bench, mut records) = (Bench::of(restored(&Records::new(), 1)), Records::new());

@@ -7,6 +7,7 @@ mod device_faults;
 mod device_uses;
 mod executor_ends;
 mod false_claims;
+mod keepers;
 mod leaving;
 mod liveness;
 mod paths;

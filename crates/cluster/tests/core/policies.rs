@@ -216,7 +216,7 @@ fn a_program_that_comes_back_does_not_evade_the_default_request() {
 }
 
 fn restart(now: u64, epoch: u64) -> Restart {
-    Restart { now: Millis(now), unix_ms: 1_000 + now, epoch }
+    Restart { now: Millis(now), committed: Millis(now), unix_ms: 1_000 + now, epoch }
 }
 
 /// How the coordinator learns that a session is older than the policy: from its records, or from an agent before or after the program is back.

@@ -29,7 +29,7 @@ impl Site {
     }
 
     pub(crate) fn beginning_at(wall_clock: u64) -> Self {
-        let restart = Restart { now: Millis(0), unix_ms: wall_clock, epoch: 1 };
+        let restart = Restart { now: Millis(0), committed: Millis(0), unix_ms: wall_clock, epoch: 1 };
         let cluster = Cluster::restore(Limits::default(), &Records::new(), restart).unwrap();
         let mut site = Self { cluster, now: 0, wall_clock, clients: 0 };
         // Requests no longer wait for agents to reconnect after the start.
@@ -454,7 +454,7 @@ fn a_weekly_reservation_goes_on_and_follows_the_wall_clock_and_a_restart() {
     // The coordinator is down until the next occurrence has begun. Its clock continues.
     let records = site.cluster.all_records();
     site.now += 6 * 24 * HOUR + 23 * HOUR + MINUTE;
-    let restart = Restart { now: Millis(site.now), unix_ms: DAY + site.now, epoch: 2 };
+    let restart = Restart { now: Millis(site.now), committed: Millis(site.now), unix_ms: DAY + site.now, epoch: 2 };
     site.cluster = Cluster::restore(Limits::default(), &records, restart).unwrap();
     assert!(is_reserved(&site));
     assert_eq!(site.times()[0].0, "2026-12-08 08:00 +01:00 Europe/Berlin");
@@ -489,7 +489,7 @@ fn conflicting() -> (Site, Records) {
 
 /// Restarts the coordinator with records. Asserts that eva has the node from 8 to 10 on this day, and tom after that.
 fn assert_eva_has_precedence(mut site: Site, records: &Records) {
-    let restart = Restart { now: Millis(site.now), unix_ms: DAY + site.now, epoch: 2 };
+    let restart = Restart { now: Millis(site.now), committed: Millis(site.now), unix_ms: DAY + site.now, epoch: 2 };
     site.cluster = Cluster::restore(Limits::default(), records, restart).unwrap();
     site.join();
     site.pass(9 * HOUR);

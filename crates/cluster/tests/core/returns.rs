@@ -155,7 +155,7 @@ fn a_program_has_few_questions_wait_for_agents_and_none_after_its_end() {
 /// An executor that runs learns of no further device: the job's one may be used once the job has ended.
 #[test]
 fn agents_are_told_after_a_restart_of_devices_of_jobs_that_began_later_than_the_session() {
-    let restart = |now, epoch| Restart { now: Millis(now), unix_ms: 1_000 + now, epoch };
+    let restart = |now, epoch| Restart { now: Millis(now), committed: Millis(now), unix_ms: 1_000 + now, epoch };
     let mut bench = Bench::of(Cluster::restore(Limits::default(), &Records::new(), restart(0, 1)).unwrap());
     bench.now = 60_000;
     bench.give(Input::Tick);

@@ -71,7 +71,7 @@ fn key(client: u64) -> SessionKey {
 }
 
 fn restored(records: &Records, now: u64, epoch: u64) -> Cluster {
-    let restart = Restart { now: Millis(now), unix_ms: UNIX_MS + now, epoch };
+    let restart = Restart { now: Millis(now), committed: Millis(now), unix_ms: UNIX_MS + now, epoch };
     let cluster = Cluster::restore(Limits::default(), records, restart).unwrap();
     cluster.check_invariants().unwrap();
     cluster

@@ -476,6 +476,10 @@ impl Device for CpuDevice {
         Some(!fails && streams.iter().any(|stream| stream.reached() < stream.last().0))
     }
 
+    fn operations(&self) -> u64 {
+        self.streams.read().iter().map(|stream| stream.last().0).sum()
+    }
+
     fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()> {
         self.stream(stream)?.synchronize(seq)
     }

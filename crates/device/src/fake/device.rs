@@ -327,6 +327,10 @@ impl Device for FakeDevice {
         Some(self.streams.read().iter().any(|stream| stream.is_busy()))
     }
 
+    fn operations(&self) -> u64 {
+        self.streams.read().iter().map(|stream| stream.last()).sum()
+    }
+
     fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()> {
         self.stream(stream)?.synchronize(seq)
     }

@@ -104,6 +104,10 @@ impl Stream {
         state.failure.is_none() && state.reached < state.put
     }
 
+    pub(super) fn last(&self) -> u64 {
+        lock(&self.state).put
+    }
+
     pub(super) fn synchronize(&self, seq: Seq) -> Result<()> {
         let mut state = lock(&self.state);
         loop {

@@ -23,6 +23,11 @@ impl Stream {
         self.has_driver_work()
     }
 
+    /// Returns the number of operations that the stream has taken, for a sample.
+    pub(crate) fn operations(&self) -> u64 {
+        self.state.try_take().map_or(0, |state| state.core.last())
+    }
+
     /// Whether the driver's stream has incomplete operations; `None` if unknown. The device's context is current.
     pub(super) fn has_driver_work(&self) -> Option<bool> {
         let driver = self.shared.context.driver;

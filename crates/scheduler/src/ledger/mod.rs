@@ -188,6 +188,17 @@ impl Ledger {
         }
     }
 
+    /// Takes back a running job's charges since its last sign of life.
+    pub fn take_back(&mut self, clock: Clock, job: JobId, seen: Millis) {
+        let Some(open) = self.open.get_mut(&job).filter(|open| open.ended.is_none()) else { return };
+        let Some((started, _)) = open.started else { return };
+        (open.used, open.settled) = (used_until(open, clock.now), clock.now);
+        let mut charged = Usage::default();
+        charged.add(open.rate, clock.now.since(seen.max(started)));
+        open.used.subtract(charged);
+        self.usage.take_back(clock, &open.account, &open.user, charged);
+    }
+
     /// Keeps a message to a job's program.
     pub fn job_event(&mut self, clock: Clock, job: JobId, text: &str) {
         if let Some(open) = self.open.get_mut(&job).filter(|open| open.events.len() < JOB_EVENTS_MAX) {

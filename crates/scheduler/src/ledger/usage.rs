@@ -121,6 +121,21 @@ impl UsageTable {
         }
     }
 
+    /// Takes back the latest charges of an owner, day by day from the last one.
+    pub(super) fn take_back(&mut self, clock: Clock, account: &str, user: &str, charged: Usage) {
+        let (owner, mut left) = (owner(account, user), charged);
+        self.settle(clock, &owner);
+        let days: Vec<u64> = self.days.range(..=clock.unix_ms / DAY_MS).rev().map(|(day, _)| *day).collect();
+        for day in days {
+            if left == Usage::default() {
+                return;
+            }
+            if self.days.get(&day).is_some_and(|rows| rows.contains_key(&owner)) {
+                left = self.row(day, owner.clone()).usage.subtract(left);
+            }
+        }
+    }
+
     /// Charges an owner until now, and changes the rate from now on by `by`.
     pub(super) fn charge(&mut self, clock: Clock, account: &str, user: &str, by: Rate, more: bool) {
         if by == Rate::default() {

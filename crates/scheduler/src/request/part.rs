@@ -74,6 +74,10 @@ impl<'a> Fields<'a> {
         if field == WHOLE {
             return if std::mem::replace(&mut self.whole, true) { twice("whole") } else { Ok(()) };
         }
+        if is_first && field.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.')) {
+            self.count = Some(read_count(field)?);
+            return Ok(());
+        }
         if !field.starts_with(|letter: char| letter.is_ascii_digit()) {
             return match self.class.replace(read_type(field)?) {
                 Some(_) => twice("the device type"),
@@ -88,12 +92,8 @@ impl<'a> Fields<'a> {
             };
         }
         if field.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
-            if !is_first {
-                let message = format!("{field} is no size: write a unit, as in {field}G; a count comes first");
-                return Err((all, message));
-            }
-            self.count = Some(read_count(field)?);
-            return Ok(());
+            let message = format!("{field} is no size: write a unit, as in {field}G; a count comes first");
+            return Err((all, message));
         }
         match self.memory.replace(read_size(field, all.start)?) {
             Some(_) => twice("the memory"),
@@ -164,7 +164,7 @@ fn read_count(text: &str) -> Result<Count, PartError> {
     };
     let fitting = read.filter(|count| count.least <= count.most);
     fitting.ok_or_else(|| {
-        let form = format!("a count is from 1 to {COUNT_MAX}, a range as in 2-4");
+        let form = format!("a count is a whole number from 1 to {COUNT_MAX}, a range as in 2-4");
         (0..text.len(), form)
     })
 }
@@ -188,6 +188,12 @@ fn read_size(text: &str, start: usize) -> Result<u64, PartError> {
 
 fn read_type(text: &str) -> Result<(DeviceType, Option<&str>), PartError> {
     let (name, model) = text.split_once('/').map_or((text, None), |(name, model)| (name, Some(model)));
+    if name.is_empty() {
+        return Err((
+            0..text.len(),
+            "a device type is missing before the model: write it as in nvidia/h200".to_owned(),
+        ));
+    }
     let Some((_, kind)) = TYPES.into_iter().find(|(known, _)| *known == name) else {
         return Err((0..name.len(), unknown_type(name)));
     };

@@ -119,6 +119,9 @@ impl Reader {
             self.word(word, token)?;
             return Ok(if expected == Expected::Start { Expected::Start } else { Expected::Words });
         }
+        if token.text.starts_with(':') {
+            return wrong("blanks separate devices: write none around a colon, as in 2:nvidia".to_owned());
+        }
         if !looks_like_part(token.text) {
             return Err((token.range.start..token.range.start + name.len(), unknown(name)));
         }
@@ -199,7 +202,8 @@ impl Reader {
             Word::Avoid => read_names(value, &mut self.avoid_nodes, "avoid")?,
             Word::Limit => {
                 let limit = read_time(value).filter(|limit| *limit > 0);
-                self.limit_ms = Some(limit.ok_or_else(|| wrong(time_form("limit=2h")))?);
+                self.limit_ms =
+                    Some(limit.ok_or_else(|| wrong(format!("a limit is longer than 0; {}", time_form("limit=2h"))))?);
             }
             Word::Wait => self.wait_ms = Some(read_time(value).ok_or_else(|| wrong(time_form("wait=30m")))?),
             Word::Priority => {

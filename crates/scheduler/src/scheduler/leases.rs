@@ -218,11 +218,22 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn command_ended(&mut self, id: JobId, effects: &mut Vec<Effect>) {
+    /// Withdraws a waiting job, or ends a running one.
+    pub(super) fn finish(&mut self, id: JobId, cause: EndCause, effects: &mut Vec<Effect>) {
         match self.jobs.get(&id).map(|job| job.phase) {
-            Some(Phase::Waiting) => self.withdraw(id, EndCause::Done, effects),
-            Some(Phase::Running) => self.end(id, EndCause::Done, effects),
+            Some(Phase::Waiting) => self.withdraw(id, cause, effects),
+            Some(Phase::Running) => self.end(id, cause, effects),
             Some(Phase::Releasing) | None => {}
+        }
+    }
+
+    /// Takes back a running job's charges since its last sign of life.
+    pub(super) fn take_back(&mut self, id: JobId, seen: Option<Millis>) {
+        let Some((job, seen)) = self.jobs.get(&id).filter(|job| job.phase == Phase::Running).zip(seen) else { return };
+        let silent_ms = self.now.since(seen);
+        for grant in job.grants.iter().filter(|grant| is_charged(&self.quarantined, grant)) {
+            let milli_ms = grant.charged.saturating_mul(silent_ms);
+            self.accounts.take_back(self.now, job.account, grant.class, milli_ms);
         }
     }
 

@@ -222,7 +222,11 @@ impl Scheduler {
             Input::NodeLeft(node) => self.node_down(node, true, effects),
             Input::Ask { user, account, origin, request } => self.ask(user, &account, origin, request, effects),
             Input::Cancel { job, by } => self.cancel(job, by, effects),
-            Input::Ended { job } => self.command_ended(job, effects),
+            Input::Ended { job } => self.finish(job, EndCause::Done, effects),
+            Input::Abandoned { job, seen } => {
+                self.take_back(job, seen);
+                self.finish(job, EndCause::Abandoned, effects);
+            }
             Input::Hold { job, held } => self.hold(job, held, effects),
             Input::ToFront { job, by } => self.put_first(job, &by, effects),
             Input::SetLimit { job, limit_ms, by } => self.set_limit(job, limit_ms, &by, effects),

@@ -183,6 +183,7 @@ impl History {
                 None => self.ask(),
             },
             62..76 => match some(&mut self.random, &self.running) {
+                Some(job) if self.random.one_in(10) => Input::Abandoned { job, seen: None },
                 Some(job) => Input::Ended { job },
                 None => Input::Tick,
             },

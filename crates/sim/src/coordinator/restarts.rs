@@ -24,9 +24,10 @@ impl World {
         // The machine's clock may have been set back in between. Agents send no time of day.
         let set_back = if self.random.chance(30) { self.random.within(1..CLOCK_SET_BACK_MAX) } else { 0 };
         let unix_ms = UNIX_MS_AT_BEGIN + now - set_back;
+        let restart = Restart { now: Millis(now), committed: Millis(now), unix_ms, epoch: self.life };
         self.cluster = Some(match &self.file {
             // The restored coordinator's clock continues.
-            Some(file) => Cluster::restore(limits, file, Restart { now: Millis(now), unix_ms, epoch: self.life })?,
+            Some(file) => Cluster::restore(limits, file, restart)?,
             None => {
                 self.started = now;
                 Cluster::new(limits, unix_ms)

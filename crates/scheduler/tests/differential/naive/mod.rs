@@ -198,6 +198,8 @@ impl Naive {
             Input::Ask { user, account, origin, request } => self.ask(user, &account, origin, request, effects),
             Input::Cancel { job, by } => self.finish(job, EndCause::Cancelled { by }, effects),
             Input::Ended { job } => self.finish(job, EndCause::Done, effects),
+            // Histories have no charges that are taken back.
+            Input::Abandoned { job, seen: _ } => self.finish(job, EndCause::Abandoned, effects),
             Input::Hold { job, held } => {
                 if let Some(of) = self.jobs.get_mut(&job).filter(|of| of.phase == NPhase::Waiting && of.on_hold != held)
                 {
