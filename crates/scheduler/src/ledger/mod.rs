@@ -196,7 +196,7 @@ impl Ledger {
         let mut charged = Usage::default();
         charged.add(open.rate, clock.now.since(seen.max(started)));
         open.used.subtract(charged);
-        self.usage.take_back(clock, &open.account, &open.user, charged);
+        self.usage.take_back(clock, &open.submission.account, &open.submission.user, charged);
     }
 
     /// Keeps a message to a job's program.
