@@ -45,6 +45,7 @@ const UNSAFE: &[&str] = &[
     "libacc/cuda-fortran/src/",
     "crates/device/src/file_limit.rs",
     "crates/device/src/host_memory.rs",
+    "crates/device/src/kept_memory.rs",
     "libacc/client/src/host_copy.rs",
     "libacc/client/src/pages/",
     "crates/device/src/cpu/",
