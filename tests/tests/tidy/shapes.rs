@@ -36,6 +36,7 @@ const LARGE: &[(&str, &str)] = &[
     ("crates/scheduler/src/job.rs", "Job"),
     ("crates/scheduler/src/ledger/history.rs", "EndedJob"),
     ("crates/scheduler/src/ledger/mod.rs", "OpenJob"),
+    ("crates/scheduler/src/policy.rs", "Policy"),
     ("crates/scheduler/src/pool/class_index.rs", "ClassIndex"),
     ("crates/scheduler/src/pool/device.rs", "Device"),
     ("crates/scheduler/src/pool/mod.rs", "Node"),
