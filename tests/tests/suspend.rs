@@ -280,7 +280,7 @@ fn a_program_stays_suspended_when_its_agent_starts_anew() {
 fn a_job_on_two_nodes_gives_way_to_a_higher_priority_and_goes_on_with_the_right_result() {
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("policy.toml");
-    let text = "preempt-mode = \"suspend\"\npreempt-exempt-time = \"0s\"\n[site]\npriorities = [0, 9]\n";
+    let text = "preempt-mode = \"suspend\"\npreempt-exempt-time = \"0s\"\n[account.all]\npriorities = [0, 9]\nusers = [\"*\"]\n";
     std::fs::write(&policy, text).unwrap();
     let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").env("ACCORD_POLICY", &policy).start().unwrap();
     let program = test_program(PROGRAM).unwrap();

@@ -59,7 +59,7 @@ pub(super) fn right_of(driver: &Driver, viewer: Viewer, id: JobId) -> Result<Rig
 /// # Errors
 /// Returns `failed_precondition` with the reason if the job can't be suspended.
 pub(super) async fn suspend(driver: &Arc<Driver>, id: JobId, by: Right, reason: String) -> Result<(), Status> {
-    let State { phase, suspension, owner_waits_ms } = state(driver, id)?;
+    let SuspensionState { phase, suspension, owner_waits_ms } = state(driver, id)?;
     let refused = match (phase, &suspension, &by) {
         (Phase::Running, None, Right::Owner(_)) if owner_waits_ms > 0 => Some(format!(
             "job {id} went on a moment ago: suspend it again in {}",
@@ -90,7 +90,7 @@ pub(super) async fn suspend(driver: &Arc<Driver>, id: JobId, by: Right, reason: 
 /// # Errors
 /// Returns `failed_precondition` with the reason if the job can't be resumed, and `permission_denied` to an owner who has not suspended it.
 pub(super) async fn resume(driver: &Arc<Driver>, id: JobId, by: Right) -> Result<(), Status> {
-    let State { phase, suspension, .. } = state(driver, id)?;
+    let SuspensionState { phase, suspension, .. } = state(driver, id)?;
     let Some((stage, cause)) = suspension.filter(|_| phase == Phase::Running) else {
         return Err(Status::failed_precondition(format!("job {id} is not suspended; see `accord queue`")));
     };
@@ -130,21 +130,21 @@ pub(super) fn words(stage: SuspensionStage) -> &'static str {
 }
 
 /// What decides whether a job may be suspended or resumed.
-struct State {
+struct SuspensionState {
     phase: Phase,
     suspension: Option<(SuspensionStage, SuspensionCause)>,
     /// The time for which its owner can't suspend it again.
     owner_waits_ms: u64,
 }
 
-fn state(driver: &Driver, id: JobId) -> Result<State, Status> {
+fn state(driver: &Driver, id: JobId) -> Result<SuspensionState, Status> {
     let found = driver.with_cluster(|cluster| {
         let scheduler = cluster.scheduler();
         let phase = scheduler.job(id)?.phase;
         let suspension = scheduler.suspension(id).map(|suspension| (suspension.stage, suspension.cause));
         let owner_waits_ms =
             scheduler.owner_may_suspend_from(id).map_or(0, |from| from.0.saturating_sub(driver.now().0));
-        Some(State { phase, suspension, owner_waits_ms })
+        Some(SuspensionState { phase, suspension, owner_waits_ms })
     });
     found.ok_or_else(|| no_job(id.0))
 }

@@ -30,6 +30,7 @@ const LARGE: &[(&str, &str)] = &[
     ("crates/gpu/src/stream.rs", "Stream"),
     ("crates/scheduler/src/accounts.rs", "AccountUse"),
     ("crates/scheduler/src/job.rs", "Job"),
+    ("crates/scheduler/src/policy.rs", "Policy"),
     ("crates/scheduler/src/pool/class_index.rs", "ClassIndex"),
     ("crates/scheduler/src/pool/device.rs", "Device"),
     ("crates/scheduler/src/request.rs", "Request"),

@@ -188,7 +188,7 @@ fn a_suspended_job_ends_with_its_program() {
 #[test]
 fn a_job_gives_way_and_goes_on_by_itself() {
     let mut bench = bench();
-    let text = "preempt-mode = \"suspend\"\npreempt-exempt-time = \"0s\"\n[site]\npriorities = [0, 9]\n";
+    let text = "preempt-mode = \"suspend\"\npreempt-exempt-time = \"0s\"\n[account.all]\npriorities = [0, 9]\nusers = [\"*\"]\n";
     let policy = Box::new(SitePolicy::read(text, None).unwrap());
     bench.give(Input::ApplyPolicy { policy, by: "admin".into() });
     let begun = ask(&mut bench, 2, "2:cpu limit=10m priority=5");

@@ -419,9 +419,10 @@ impl History {
     /// Returns a new request, or that of a running job again with the highest priority.
     fn ask(&mut self) -> Input {
         let again = some(&mut self.random, &self.running).and_then(|job| self.asks.get(&job));
-        let asked = match again.cloned().filter(|_| self.random.one_in(2)) {
+        let asked = match again.cloned().filter(|_| self.random.one_in(4)) {
             Some(mut again) => {
                 (again.request.priority, again.request.reservation) = (2, None);
+                again.request.alternatives.truncate(1);
                 again
             }
             None => self.new_ask(),
