@@ -8,7 +8,8 @@ use accord_scheduler::ledger::{EndedJob, JobEvent, JobUse};
 use accord_scheduler::path_class::PathClass;
 use accord_scheduler::units::{long_time_text, milli_text};
 use accord_scheduler::{
-    DevicesOnNode, JobId, JobView, Millis, Phase, Quarantine, Scheduler, SuspensionStage, SuspensionView, Usage,
+    DevicesOnNode, JobId, JobView, Millis, Phase, Quarantine, Request, Scheduler, SuspensionStage, SuspensionView,
+    Usage,
 };
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
 use accord_types::{Count, DeviceId, NodeId};
@@ -214,7 +215,8 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
     use accord_scheduler::WaitReason;
     let reason = scheduler.explain(job.job).and_then(|explained| explained.reason);
     if let Some(lack) = scheduler.lack(job.job) {
-        return format!("{}; the request has to change, or nodes have to join", WaitReason::Never(lack));
+        let on = scheduler.request(job.job).map(|request| nodes_of(request)).unwrap_or_default();
+        return format!("{}{on}; the request has to change, or nodes have to join", WaitReason::Never(lack));
     }
     match reason {
         Some(WaitReason::NoSuchDevices) => {
@@ -236,7 +238,7 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
         Some(WaitReason::Devices { model, .. }) => {
             format!(
                 "to start, jobs that have {model} have to end, and account {} has to be allowed its devices: they may be guaranteed to other accounts, or more than it may have",
-                job.account
+                account(job)
             )
         }
         Some(WaitReason::HostMemory { model, .. }) => {
@@ -252,6 +254,15 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
         }
         _ => "no start is known".to_owned(),
     }
+}
+
+/// Returns which nodes a request chooses, in words; empty if it chooses none.
+fn nodes_of(request: &Request) -> String {
+    let labels = request.labels.iter().map(|(name, value)| format!("label={name}={value}"));
+    let named = [("on", &request.only_nodes), ("avoid", &request.avoid_nodes)].into_iter();
+    let named = named.filter(|(_, nodes)| !nodes.is_empty()).map(|(word, nodes)| format!("{word}={}", nodes.join(",")));
+    let words: Vec<String> = labels.chain(named).collect();
+    if words.is_empty() { String::new() } else { format!(" (it may use only nodes by {})", words.join(" ")) }
 }
 
 /// Whether a job without a time limit has devices of a model.
