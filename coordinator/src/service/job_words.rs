@@ -267,8 +267,8 @@ fn nodes_of(request: &Request) -> String {
 
 /// Whether a job without a time limit has devices of a model.
 fn has_endless_job(scheduler: &Scheduler, model: &str) -> bool {
-    let endless = scheduler.jobs(None).filter(|job| job.started.is_some() && scheduler.limit_ms(job.job).is_none());
-    endless.into_iter().any(|job| scheduler.by_node(&job.devices).iter().any(|on| on.model == model))
+    let mut endless = scheduler.jobs(None).filter(|job| job.started.is_some() && scheduler.limit_ms(job.job).is_none());
+    endless.any(|job| scheduler.by_node(&job.devices).iter().any(|on| on.model == model))
 }
 
 fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {
