@@ -67,8 +67,8 @@ impl HeldJobOfRun {
         while self.link() == Link::Lost && begun.elapsed() < END_WITHIN {
             if begun.elapsed() >= REPORT_AFTER && !std::mem::replace(&mut reported, true) {
                 report_line(format_args!(
-                    "the program has ended, but no coordinator answers that job {job} can be ended at; trying on, for \
-                     {END_WITHIN:?} in all; Ctrl-C ends this at once"
+                    "the program has ended, but no coordinator answers to end job {job}; trying on, for {END_WITHIN:?} in \
+                     all; Ctrl-C ends this at once"
                 ));
             }
             match signals.next(Some(Instant::now() + POLL)) {

@@ -8,7 +8,7 @@ use accord_scheduler::ledger::{EndedJob, JobEvent, JobUse, Submission};
 use accord_scheduler::path_class::PathClass;
 use accord_scheduler::units::{long_time_text, milli_text};
 use accord_scheduler::{
-    DevicesOnNode, JobId, JobView, Millis, Phase, Quarantine, Scheduler, SuspensionCause, SuspensionStage,
+    DevicesOnNode, JobId, JobView, Millis, Phase, Quarantine, Request, Scheduler, SuspensionCause, SuspensionStage,
     SuspensionView, Usage,
 };
 use accord_types::texts::{NAME_MAX, WORDS_MAX, cut};
@@ -221,7 +221,8 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
     use accord_scheduler::WaitReason;
     let reason = scheduler.explain(job.job).and_then(|explained| explained.reason);
     if let Some(lack) = scheduler.lack(job.job) {
-        return format!("{}; the request has to change, or nodes have to join", WaitReason::Never(lack));
+        let on = scheduler.request(job.job).map(|request| nodes_of(request)).unwrap_or_default();
+        return format!("{}{on}; the request has to change, or nodes have to join", WaitReason::Never(lack));
     }
     match reason {
         Some(WaitReason::NoSuchDevices) => {
@@ -243,7 +244,7 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
         Some(WaitReason::Devices { model, .. }) => {
             format!(
                 "to start, jobs that have {model} have to end, and account {} has to be allowed its devices: they may be guaranteed to other accounts, or more than it may have",
-                job.account
+                account(job)
             )
         }
         Some(WaitReason::HostMemory { model, .. }) => {
@@ -261,10 +262,19 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
     }
 }
 
+/// Returns which nodes a request chooses, in words; empty if it chooses none.
+fn nodes_of(request: &Request) -> String {
+    let labels = request.labels.iter().map(|(name, value)| format!("label={name}={value}"));
+    let named = [("on", &request.only_nodes), ("avoid", &request.avoid_nodes)].into_iter();
+    let named = named.filter(|(_, nodes)| !nodes.is_empty()).map(|(word, nodes)| format!("{word}={}", nodes.join(",")));
+    let words: Vec<String> = labels.chain(named).collect();
+    if words.is_empty() { String::new() } else { format!(" (it may use only nodes by {})", words.join(" ")) }
+}
+
 /// Whether a job without a time limit has devices of a model.
 fn has_endless_job(scheduler: &Scheduler, model: &str) -> bool {
-    let endless = scheduler.jobs(None).filter(|job| job.started.is_some() && scheduler.limit_ms(job.job).is_none());
-    endless.into_iter().any(|job| scheduler.by_node(&job.devices).iter().any(|on| on.model == model))
+    let mut endless = scheduler.jobs(None).filter(|job| job.started.is_some() && scheduler.limit_ms(job.job).is_none());
+    endless.any(|job| scheduler.by_node(&job.devices).iter().any(|on| on.model == model))
 }
 
 fn running(scheduler: &Scheduler, job: &JobView) -> Vec<String> {

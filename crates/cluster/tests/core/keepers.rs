@@ -136,7 +136,7 @@ fn the_job_of_a_command_that_ended_during_an_outage_ends_soon_and_is_charged_unt
     site.join(None);
     site.pass(29_000);
     assert_eq!(site.end(), None);
-    site.pass(2_000);
+    site.pass(1_000);
     // Two devices for a minute.
     assert_eq!(site.end(), Some((EndCause::Abandoned, 2 * u128::from(MINUTE))));
     let now = Millis(site.bench.now);
@@ -174,7 +174,7 @@ fn sessions_that_agents_name_after_an_outage_keep_a_command_s_job() {
     site.bench.give(Input::ClientGone { client: PROGRAM });
     site.pass(20_000);
     assert_eq!(site.end(), None);
-    site.pass(11_000);
+    site.pass(10_000);
     let all = 2 * u128::from(11 * MINUTE);
     assert_eq!(site.end(), Some((EndCause::Abandoned, all)));
 }
