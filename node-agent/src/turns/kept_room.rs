@@ -39,7 +39,18 @@ struct FreeFiles {
     coming: u64,
     /// Bytes that suspended work has taken.
     taken: u64,
-    is_reported: bool,
+    report: FillReport,
+}
+
+/// The agent's last message about the files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum FillReport {
+    #[default]
+    None,
+    /// There was too little memory.
+    Short,
+    /// All memory is ready.
+    Ready,
 }
 
 /// Host memory of suspended work, counted until this is dropped. The process may still use the files then.
