@@ -228,6 +228,12 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
         Some(WaitReason::Running { account } | WaitReason::Most { account }) => {
             format!("to start, a job of account {account} has to end, and none of them has a time limit")
         }
+        Some(WaitReason::Guarantee) => {
+            let quantum = long_time_text(scheduler.policy().quantum());
+            format!(
+                "to start, it needs a time limit of at most the quantum ({quantum}), or an administrator has to guarantee fewer devices to other accounts"
+            )
+        }
         Some(WaitReason::Devices { model, .. }) => {
             format!(
                 "to start, jobs that have {model} have to end, and they have no time limit; or more of it has to join"

@@ -119,6 +119,11 @@ pub enum EndCause {
         /// The reservation.
         name: String,
     },
+    /// It waited for a reservation that it names, which is over or was deleted.
+    ReservationOver {
+        /// The reservation.
+        name: String,
+    },
 }
 
 /// The reason for moving a reserved start to a later time.
@@ -309,7 +314,7 @@ impl fmt::Display for Refusal {
 
 impl EndCause {
     /// A name for each cause, for metrics.
-    pub const WORDS: [&'static str; 12] = [
+    pub const WORDS: [&'static str; 13] = [
         "done",
         "cancelled",
         "limit",
@@ -322,6 +327,7 @@ impl EndCause {
         "idle",
         "reserved",
         "spent",
+        "reservation_over",
     ];
 
     /// Returns the index of the cause's name.
@@ -340,6 +346,7 @@ impl EndCause {
             Self::Idle => 9,
             Self::Reserved { .. } => 10,
             Self::Spent => 11,
+            Self::ReservationOver { .. } => 12,
         }
     }
 }
@@ -359,6 +366,7 @@ impl fmt::Display for EndCause {
             Self::Idle => f.write_str("it did nothing with its devices for as long as the policy allows"),
             Self::Reserved { name } => write!(f, "its devices are reserved by {name:?}"),
             Self::Spent => f.write_str("its account has spent its device-hours of this month"),
+            Self::ReservationOver { name } => write!(f, "its reservation {name:?} is over"),
         }
     }
 }

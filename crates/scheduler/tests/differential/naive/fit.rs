@@ -67,7 +67,7 @@ impl Naive {
 
     /// Returns the time from which on a device may not be used, ignoring the claim of one job.
     pub(super) fn free_until(&self, at: At, but: Option<JobId>) -> Millis {
-        self.free_until_but(at, but, None)
+        self.free_of_windows(at, None).min(self.first_claim(at, but))
     }
 
     /// Returns the same time for a job's reserved start, which only earlier reserved starts precede.
@@ -82,9 +82,9 @@ impl Naive {
         limits.chain([self.deadline(device)]).min().unwrap_or(Millis::NEVER)
     }
 
-    /// Returns the same time for jobs of a reservation. Other reservations count from their starts only if they take
-    /// precedence.
-    fn free_until_but(&self, at: At, but: Option<JobId>, within: Option<&Reservation>) -> Millis {
+    /// Returns until when no drain and no reservation needs a device. For jobs of a reservation others count from their
+    /// starts only if they take precedence.
+    fn free_of_windows(&self, at: At, within: Option<&Reservation>) -> Millis {
         let device = self.device_id(at);
         let mut until = self.deadline(device);
         for other in self.reservations.values().filter(|of| within.is_none_or(|within| within.id != of.id)) {
@@ -92,6 +92,12 @@ impl Naive {
                 until = until.min(within.map_or(other.starts, |within| Self::preempts_at(other, within)));
             }
         }
+        until
+    }
+
+    /// Returns the first reserved start on a device, without that of a job.
+    fn first_claim(&self, at: At, but: Option<JobId>) -> Millis {
+        let mut until = Millis::NEVER;
         for job in self.jobs.values().filter(|job| Some(job.id) != but) {
             if let Some(reserved_start) =
                 job.reserved_start.as_ref().filter(|reserved_start| reserved_start.places.contains(&at))
@@ -514,7 +520,11 @@ impl Naive {
             if !begun || !named || !self.is_for(reservation, &job.user, job.account) {
                 continue;
             }
-            let limit = |at: At| self.free_until_but(at, Some(job.id), Some(reservation));
+            let is_named = job.request.reservation.is_some();
+            let limit = |at: At| {
+                let windows = self.free_of_windows(at, Some(reservation));
+                if is_named { windows } else { windows.min(self.first_claim(at, Some(job.id))) }
+            };
             let mut free: Vec<At> = self
                 .places()
                 .into_iter()
@@ -551,6 +561,7 @@ impl Naive {
                 };
                 let picks = match (job.request.locality, job.request.nodes) {
                     (Locality::Local, _) => job.origin.and_then(|own| all(Some(own), 1)),
+                    (Locality::Spread, _) if job.request.per_rank => None,
                     _ if job.request.per_rank => self.ranks_within(&free, &nodes, &choice, job.request.ranks),
                     (_, Some(count)) => {
                         let chunks = nodes.iter().filter_map(|&node| all(Some(node), count));
@@ -560,8 +571,12 @@ impl Naive {
                     (Locality::Spread, None) => None,
                     _ => all(None, 1),
                 };
+                let yields = |other: &NJob, picks: &Picks| {
+                    let claims = other.reserved_start.as_ref().map_or(&[][..], |of| &of.places);
+                    is_named && picks.iter().any(|(_, at)| claims.contains(at))
+                };
                 if let Some(mut picks) = picks
-                    && self.carries(job, &choice, &picks, &|other| other.id != job.id)
+                    && self.carries(job, &choice, &picks, &|other| other.id != job.id && !yields(other, &picks))
                 {
                     picks.sort_unstable();
                     return Some((choice, picks));
