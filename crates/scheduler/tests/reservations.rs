@@ -330,7 +330,7 @@ fn a_job_that_names_no_reservation_leaves_reserved_starts_after_it_alone() {
     site.reserve(1, 1, (0, HOUR), Some("eva"));
     assert_eq!(reserved(&site.ask("tom", 2, Some(HOUR))), HOUR);
     assert_eq!(started(&site.ask("eva", 1, Some(2 * HOUR))), []);
-    assert_eq!(started(&site.ask_within("eva", 1, 2 * HOUR, "eva")), [JobId(3)]);
+    assert_eq!(started(&site.ask_within("eva", 1, HOUR + HOUR / 2, "eva")), [JobId(3)]);
 }
 
 #[test]

@@ -71,5 +71,5 @@ fn ranks_are_on_as_many_nodes_as_possible() {
     assert_eq!(ask(&mut scheduler(), "1:nvidia:50% per-rank spread", 4), [0, 1, 2, 3]);
     assert_eq!(ask(&mut scheduler(), "2:nvidia per-rank spread", 2), [0, 0, 2, 2]);
     assert_eq!(ask(&mut scheduler(), "2:nvidia per-rank spread", 4), []);
-    assert_eq!(ask(&mut scheduler(), "1:nvidia per-rank", 3), [0, 3, 3]);
+    assert_eq!(ask(&mut scheduler(), "1:nvidia per-rank", 3), [0, 0, 3]);
 }

@@ -28,12 +28,13 @@ pub use totals::Totals;
 pub use usage::{DAY_MS, Owner, Row, USAGE_ROWS_MAX, UsageBy, UsageLine, UsageView, month_of};
 
 use crate::charge::{Rate, Usage};
-use crate::effect::{DevicesOnNode, Effect, EndCause};
+use crate::effect::{DevicesOnNode, Effect, EndCause, LeasedDevice};
 use crate::ids::JobId;
 use crate::input::Input;
 use crate::noting::NotingMap;
 use crate::request::Request;
-use crate::scheduler::Scheduler;
+use crate::phase::Phase;
+use crate::scheduler::{JobView, Scheduler};
 use crate::time::Millis;
 use accord_types::NodeId;
 use history::History;
@@ -50,6 +51,8 @@ pub enum AffectedJobs {
     Job(JobId),
     /// The jobs with devices of a node.
     Node(NodeId),
+    /// The same, and jobs of an earlier scheduler that have been adopted with devices of the node.
+    Adopted(NodeId),
     /// Every job.
     All,
 }
@@ -60,6 +63,7 @@ impl AffectedJobs {
     pub fn by(input: &Input) -> Self {
         match input {
             Input::NodeJoined(description) => Self::Node(description.id),
+            Input::NodeReturned(description, _) => Self::Adopted(description.id),
             Input::NodeLost(node) | Input::NodeLeft(node) => Self::Node(*node),
             Input::Released { job, .. } => Self::Job(*job),
             Input::Quarantine { device, .. } | Input::Unquarantine { device, .. } => Self::Node(device.node),
@@ -125,6 +129,10 @@ impl Ledger {
             AffectedJobs::Nothing => {}
             AffectedJobs::Job(job) => drop(changed.insert(job)),
             AffectedJobs::Node(node) => changed.extend(self.on_node.get(&node).into_iter().flatten()),
+            AffectedJobs::Adopted(node) => {
+                changed.extend(self.adopted(clock, node, scheduler));
+                changed.extend(self.on_node.get(&node).into_iter().flatten());
+            }
             AffectedJobs::All => changed.extend(self.open.keys()),
         }
         for effect in effects {
@@ -133,15 +141,7 @@ impl Ledger {
                 Effect::Started { job, devices, .. } => {
                     self.totals.started += 1;
                     self.asked(clock, *job, scheduler);
-                    if let Some(open) = self.open.get_mut(job) {
-                        open.started = Some((clock.now, clock.unix_ms));
-                        open.devices = scheduler.by_node(devices);
-                        open.nodes = devices.iter().map(|leased| leased.device.node).collect();
-                        for node in &open.nodes {
-                            self.on_node.entry(*node).or_default().insert(*job);
-                        }
-                        self.usage.started(clock, &open.account, &open.user);
-                    }
+                    self.started(clock, *job, devices, scheduler);
                     changed.insert(*job);
                 }
                 Effect::Ended { job, cause } => {
@@ -271,6 +271,43 @@ impl Ledger {
             ended: None,
         };
         self.open.insert(id, job);
+    }
+
+    fn started(&mut self, clock: Clock, job: JobId, devices: &[LeasedDevice], scheduler: &Scheduler) {
+        let Some(open) = self.open.get_mut(&job) else { return };
+        open.started = Some((clock.now, clock.unix_ms));
+        self.usage.started(clock, &open.account, &open.user);
+        self.list(job, devices, scheduler);
+    }
+
+    /// Notes the devices of a started job.
+    fn list(&mut self, job: JobId, devices: &[LeasedDevice], scheduler: &Scheduler) {
+        let Some(open) = self.open.get_mut(&job) else { return };
+        open.devices = scheduler.by_node(devices);
+        open.nodes = devices.iter().map(|leased| leased.device.node).collect();
+        for node in &open.nodes {
+            self.on_node.entry(*node).or_default().insert(job);
+        }
+    }
+
+    /// Begins records of the jobs that the scheduler has adopted with devices of a node, and adds the devices to records
+    /// that adopted jobs have already. Returns these jobs. They count as started now: when they started is not known.
+    fn adopted(&mut self, clock: Clock, node: NodeId, scheduler: &Scheduler) -> Vec<JobId> {
+        let running = scheduler.job_ids().filter_map(|id| scheduler.job(id));
+        let is_new = |view: &JobView| match self.open.get(&view.job) {
+            Some(open) => !open.nodes.contains(&node) && view.devices.iter().any(|of| of.device.node == node),
+            None => true,
+        };
+        let new: Vec<JobView> = running.filter(|view| view.phase == Phase::Running && is_new(view)).collect();
+        for view in &new {
+            if self.open.contains_key(&view.job) {
+                self.list(view.job, &view.devices, scheduler);
+            } else {
+                self.asked(clock, view.job, scheduler);
+                self.started(clock, view.job, &view.devices, scheduler);
+            }
+        }
+        new.into_iter().map(|view| view.job).collect()
     }
 
     fn ended(&mut self, clock: Clock, job: JobId, cause: &EndCause) {
