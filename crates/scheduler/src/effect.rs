@@ -106,7 +106,7 @@ pub enum EndCause {
     Abandoned,
     /// A drain's deadline has passed.
     Drained,
-    /// The new policy lacks its account.
+    /// The new policy lacks its account, or its user is not in it.
     NoAccount,
     /// It has lost all its devices.
     Lost,
@@ -361,7 +361,7 @@ impl fmt::Display for EndCause {
             Self::WaitOver => f.write_str("it waited as long as its request allows"),
             Self::Abandoned => f.write_str("its requester did not come back in time"),
             Self::Drained => f.write_str("its devices are drained"),
-            Self::NoAccount => f.write_str("the policy has its account no longer"),
+            Self::NoAccount => f.write_str("the policy has its account no longer, or not for its user"),
             Self::Lost => f.write_str("all its devices are lost"),
             Self::Idle => f.write_str("it did nothing with its devices for as long as the policy allows"),
             Self::Reserved { name } => write!(f, "its devices are reserved by {name:?}"),
