@@ -67,7 +67,7 @@ impl Naive {
 
     /// Returns the time from which on a device may not be used, ignoring the claim of one job.
     pub(super) fn free_until(&self, at: At, but: Option<JobId>) -> Millis {
-        self.free_of_windows(at, None).min(self.first_claim(at, but))
+        self.free_until_but(at, but, None)
     }
 
     /// Returns the same time for a job's reserved start, which only earlier reserved starts precede.
@@ -82,9 +82,9 @@ impl Naive {
         limits.chain([self.deadline(device)]).min().unwrap_or(Millis::NEVER)
     }
 
-    /// Returns until when no drain and no reservation needs a device. For jobs of a reservation others count from their
-    /// starts only if they take precedence.
-    fn free_of_windows(&self, at: At, within: Option<&Reservation>) -> Millis {
+    /// Returns the same time for jobs of a reservation. Other reservations count from their starts only if they take
+    /// precedence.
+    fn free_until_but(&self, at: At, but: Option<JobId>, within: Option<&Reservation>) -> Millis {
         let device = self.device_id(at);
         let mut until = self.deadline(device);
         for other in self.reservations.values().filter(|of| within.is_none_or(|within| within.id != of.id)) {
@@ -92,12 +92,6 @@ impl Naive {
                 until = until.min(within.map_or(other.starts, |within| Self::preempts_at(other, within)));
             }
         }
-        until
-    }
-
-    /// Returns the first reserved start on a device, without that of a job.
-    fn first_claim(&self, at: At, but: Option<JobId>) -> Millis {
-        let mut until = Millis::NEVER;
         for job in self.jobs.values().filter(|job| Some(job.id) != but) {
             if let Some(reserved_start) =
                 job.reserved_start.as_ref().filter(|reserved_start| reserved_start.places.contains(&at))
@@ -520,11 +514,10 @@ impl Naive {
             if !begun || !named || !self.is_for(reservation, &job.user, job.account) {
                 continue;
             }
+            // To a job that names the reservation all reserved starts after it yield.
             let is_named = job.request.reservation.is_some();
-            let limit = |at: At| {
-                let windows = self.free_of_windows(at, Some(reservation));
-                if is_named { windows } else { windows.min(self.first_claim(at, Some(job.id))) }
-            };
+            let without = is_named.then(|| self.without_reserved_starts());
+            let limit = |at: At| without.as_ref().unwrap_or(self).free_until_but(at, Some(job.id), Some(reservation));
             let mut free: Vec<At> = self
                 .places()
                 .into_iter()
@@ -584,6 +577,12 @@ impl Naive {
             }
         }
         None
+    }
+
+    fn without_reserved_starts(&self) -> Self {
+        let mut without = self.clone();
+        without.jobs.values_mut().for_each(|job| job.reserved_start = None);
+        without
     }
 
     /// Returns free devices for ranks, each on one node, with as many ranks as possible on the first nodes.
