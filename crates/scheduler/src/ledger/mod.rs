@@ -28,13 +28,12 @@ pub use totals::Totals;
 pub use usage::{DAY_MS, Owner, Row, USAGE_ROWS_MAX, UsageBy, UsageLine, UsageView, month_of};
 
 use crate::charge::{Rate, Usage};
-use crate::effect::{DevicesOnNode, Effect, EndCause, LeasedDevice};
+use crate::effect::{DevicesOnNode, Effect, EndCause};
 use crate::ids::JobId;
 use crate::input::Input;
 use crate::noting::NotingMap;
-use crate::phase::Phase;
 use crate::request::Request;
-use crate::scheduler::{JobView, Scheduler};
+use crate::scheduler::Scheduler;
 use crate::time::Millis;
 use accord_types::NodeId;
 use history::History;
@@ -124,24 +123,32 @@ impl Ledger {
 
     /// Updates the ledger for an input and its effects.
     pub fn observe(&mut self, clock: Clock, touched: AffectedJobs, effects: &[Effect], scheduler: &Scheduler) {
-        let mut changed = BTreeSet::new();
+        let (mut changed, mut adopted) = (BTreeSet::new(), Vec::new());
         match touched {
             AffectedJobs::Nothing => {}
             AffectedJobs::Job(job) => drop(changed.insert(job)),
             AffectedJobs::Node(node) => changed.extend(self.on_node.get(&node).into_iter().flatten()),
             AffectedJobs::Adopted(node) => {
-                changed.extend(self.adopted(clock, node, scheduler));
+                adopted = self.adopted(node, scheduler);
                 changed.extend(self.on_node.get(&node).into_iter().flatten());
             }
             AffectedJobs::All => changed.extend(self.open.keys()),
         }
-        for effect in effects {
+        for effect in adopted.iter().chain(effects) {
             match effect {
                 Effect::Queued { job } => self.asked(clock, *job, scheduler),
                 Effect::Started { job, devices, .. } => {
                     self.totals.started += 1;
                     self.asked(clock, *job, scheduler);
-                    self.started(clock, *job, devices, scheduler);
+                    if let Some(open) = self.open.get_mut(job) {
+                        open.started = Some((clock.now, clock.unix_ms));
+                        open.devices = scheduler.by_node(devices);
+                        open.nodes = devices.iter().map(|leased| leased.device.node).collect();
+                        for node in &open.nodes {
+                            self.on_node.entry(*node).or_default().insert(*job);
+                        }
+                        self.usage.started(clock, &open.account, &open.user);
+                    }
                     changed.insert(*job);
                 }
                 Effect::Ended { job, cause } => {
@@ -273,41 +280,30 @@ impl Ledger {
         self.open.insert(id, job);
     }
 
-    fn started(&mut self, clock: Clock, job: JobId, devices: &[LeasedDevice], scheduler: &Scheduler) {
-        let Some(open) = self.open.get_mut(&job) else { return };
-        open.started = Some((clock.now, clock.unix_ms));
-        self.usage.started(clock, &open.account, &open.user);
-        self.list(job, devices, scheduler);
-    }
-
-    /// Notes the devices of a started job.
-    fn list(&mut self, job: JobId, devices: &[LeasedDevice], scheduler: &Scheduler) {
-        let Some(open) = self.open.get_mut(&job) else { return };
-        open.devices = scheduler.by_node(devices);
-        open.nodes = devices.iter().map(|leased| leased.device.node).collect();
-        for node in &open.nodes {
-            self.on_node.entry(*node).or_default().insert(job);
-        }
-    }
-
-    /// Begins records of the jobs that the scheduler has adopted with devices of a node, and adds the devices to records
-    /// that adopted jobs have already. Returns these jobs. They count as started now: when they started is not known.
-    fn adopted(&mut self, clock: Clock, node: NodeId, scheduler: &Scheduler) -> Vec<JobId> {
-        let running = scheduler.job_ids().filter_map(|id| scheduler.job(id));
-        let is_new = |view: &JobView| match self.open.get(&view.job) {
-            Some(open) => !open.nodes.contains(&node) && view.devices.iter().any(|of| of.device.node == node),
-            None => true,
-        };
-        let new: Vec<JobView> = running.filter(|view| view.phase == Phase::Running && is_new(view)).collect();
-        for view in &new {
-            if self.open.contains_key(&view.job) {
-                self.list(view.job, &view.devices, scheduler);
-            } else {
-                self.asked(clock, view.job, scheduler);
-                self.started(clock, view.job, &view.devices, scheduler);
+    /// Returns the starts of jobs that the scheduler has adopted with devices of a node and that have no record: when they
+    /// started is not known, so they count from now on. Adds the devices to records of jobs that were adopted before.
+    fn adopted(&mut self, node: NodeId, scheduler: &Scheduler) -> Vec<Effect> {
+        let mut starts = Vec::new();
+        for view in scheduler.job_ids().filter_map(|id| scheduler.job(id)) {
+            if view.phase != crate::phase::Phase::Running {
+                continue;
+            }
+            match self.open.get(&view.job).map(|open| open.nodes.contains(&node)) {
+                None => {
+                    let (job, ends) = (view.job, view.ends.unwrap_or(Millis::NEVER));
+                    starts.push(Effect::Started { job, devices: view.devices, ends });
+                }
+                Some(false) if view.devices.iter().any(|leased| leased.device.node == node) => {
+                    if let Some(open) = self.open.get_mut(&view.job) {
+                        open.devices = scheduler.by_node(&view.devices);
+                        open.nodes.insert(node);
+                        self.on_node.entry(node).or_default().insert(view.job);
+                    }
+                }
+                Some(_) => {}
             }
         }
-        new.into_iter().map(|view| view.job).collect()
+        starts
     }
 
     fn ended(&mut self, clock: Clock, job: JobId, cause: &EndCause) {
