@@ -174,7 +174,7 @@ impl Cluster {
                 self.end(why, |view| view.devices.iter().any(|of| nodes.contains(&of.device.node.0)));
             }
             WaitReason::Claimed { by, .. } | WaitReason::First { by } => {
-                self.apply(Input::Cancel { job: *by, by: "root".to_owned() })
+                self.apply(Input::Cancel { job: *by, by: "root".to_owned() });
             }
             WaitReason::Reserved { name, .. } => self.apply(Input::Unreserve(ReservationId(name.parse().unwrap()))),
             WaitReason::Reservation { state: ReservationState::Ahead, .. } => {
