@@ -77,8 +77,14 @@ impl Scheduler {
             let Some(job) = self.jobs.get(&id) else { return };
             match self.fit(job) {
                 Ok((choice, picks)) => {
+                    let is_named = job.request.reservation.is_some();
                     self.start(id, &choice, &picks, effects);
                     self.check_reserved_starts();
+                    if is_named {
+                        // Reserved starts that have yielded are planned anew before jobs after them take the devices.
+                        self.reserve_starts(effects);
+                        self.check_reserved_starts();
+                    }
                     self.gather_candidates();
                     (stopped, unready) = (BTreeSet::new(), BTreeSet::new());
                     reserved = self.reserved_candidates();

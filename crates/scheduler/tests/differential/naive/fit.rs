@@ -447,8 +447,13 @@ impl Naive {
             while let Some((id, (choice, picks))) =
                 self.waiting_in_order().into_iter().find_map(|id| Some((id, self.fit(&self.jobs[&id])?)))
             {
+                let is_named = self.jobs[&id].request.reservation.is_some();
                 self.start(id, &choice, &picks, effects);
                 self.check_reserved_starts();
+                if is_named {
+                    self.reserve_starts(effects);
+                    self.check_reserved_starts();
+                }
                 changed = true;
             }
             changed |= self.reserve_starts(effects);
