@@ -228,6 +228,12 @@ fn no_start(scheduler: &Scheduler, job: &JobView) -> String {
         Some(WaitReason::NoSuchDevices) => {
             "to start, a node with such devices has to join; accord info shows what there is".to_owned()
         }
+        Some(WaitReason::Guarantee) => {
+            let quantum = long_time_text(scheduler.policy().quantum());
+            format!(
+                "to start, it needs a time limit of at most the quantum ({quantum}), or an administrator has to guarantee fewer devices to other accounts"
+            )
+        }
         Some(WaitReason::Spent { account }) => {
             format!(
                 "to start, a month has to begin (UTC), or an administrator has to give account {account} more device-hours"

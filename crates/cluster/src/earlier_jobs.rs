@@ -45,8 +45,10 @@ impl Allocations {
             self.exclusive.extend(devices.iter().filter(|leased| leased.exclusive).map(|leased| (leased.device, id)));
         }
         if !self.jobs.contains_key(&id) {
-            self.jobs.insert(id, Job::earlier(grant));
+            let account = self.adopting_account(grant);
+            self.jobs.insert(id, Job::earlier(grant, account));
         }
+        let account = self.jobs.get(&id).map_or_else(|| grant.account.clone(), |job| job.account.clone());
         if let Some(job) = self.jobs.get_mut(&id) {
             job.add_devices(&devices);
             job.named_sessions.extend(&grant.sessions);
@@ -59,8 +61,18 @@ impl Allocations {
         self.check_keeper(id, self.linger_ms());
         self.use_begins(id);
         let limit_ms = grant.ends_in_ms.map(|left| left.saturating_sub(AGENT_GRACE_MS));
-        let (user, account) = (grant.user.clone(), grant.account.clone());
+        let user = grant.user.clone();
         Some(EarlierJob { id, user, account, devices, limit_ms, is_suspended: grant.is_suspended })
+    }
+
+    /// Returns the account that an adopted job is charged to: its own one if the user may still charge it, else the user's
+    /// default account.
+    fn adopting_account(&mut self, grant: &JobGrant) -> String {
+        let user = &grant.user;
+        let named = grant.account.strip_suffix(user.as_str()).and_then(|parent| parent.strip_suffix('/'));
+        let own = named.and_then(|named| self.account_of(user, Some(named)).ok());
+        let account = own.or_else(|| self.account_of(user, None).ok());
+        account.and_then(|account| self.know_user(&account, user)).unwrap_or_else(|| grant.account.clone())
     }
 
     /// Whether a job holds devices of a node.

@@ -156,10 +156,9 @@ impl Job {
     }
 
     /// Creates a job of an earlier coordinator from one agent's report.
-    pub(super) fn earlier(grant: &JobGrant) -> Self {
+    pub(super) fn earlier(grant: &JobGrant, account: String) -> Self {
         let stage = Stage::Running(Vec::new());
-        let (user, account) = (grant.user.clone(), grant.account.clone());
-        Self { is_earlier: true, ..Self::new(grant.token, user, account, stage, Keeper::Sessions) }
+        Self { is_earlier: true, ..Self::new(grant.token, grant.user.clone(), account, stage, Keeper::Sessions) }
     }
 
     /// Notes the start with these devices.

@@ -343,6 +343,7 @@ fn after_end(cause: &EndCause) -> &'static str {
         EndCause::Drained => "; ask again, other nodes are not drained",
         EndCause::Reserved { .. } => "; ask again, other devices are not reserved",
         EndCause::Lost => "; ask again",
+        EndCause::ReservationOver { .. } => "; ask again without it, or name another reservation",
         EndCause::Idle => "; ask for devices when the program is about to use them",
         EndCause::NoAccount => "; ask an administrator for an account",
         EndCause::Done | EndCause::Cancelled { .. } | EndCause::WaitOver | EndCause::Abandoned => "",

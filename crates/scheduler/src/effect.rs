@@ -106,7 +106,7 @@ pub enum EndCause {
     Abandoned,
     /// A drain's deadline has passed.
     Drained,
-    /// The new policy lacks its account.
+    /// The new policy lacks its account, or its user is not in it.
     NoAccount,
     /// It has lost all its devices.
     Lost,
@@ -116,6 +116,11 @@ pub enum EndCause {
     Spent,
     /// A reservation for others has begun, and ends other jobs.
     Reserved {
+        /// The reservation.
+        name: String,
+    },
+    /// It waited for a reservation that it names, which is over or was deleted.
+    ReservationOver {
         /// The reservation.
         name: String,
     },
@@ -310,7 +315,7 @@ impl fmt::Display for Refusal {
 
 impl EndCause {
     /// A name for each cause, for metrics.
-    pub const WORDS: [&'static str; 12] = [
+    pub const WORDS: [&'static str; 13] = [
         "done",
         "cancelled",
         "limit",
@@ -323,6 +328,7 @@ impl EndCause {
         "idle",
         "reserved",
         "spent",
+        "reservation_over",
     ];
 
     /// Returns the index of the cause's name.
@@ -341,6 +347,7 @@ impl EndCause {
             Self::Idle => 9,
             Self::Reserved { .. } => 10,
             Self::Spent => 11,
+            Self::ReservationOver { .. } => 12,
         }
     }
 }
@@ -360,6 +367,7 @@ impl fmt::Display for EndCause {
             Self::Idle => f.write_str("it did nothing with its devices for as long as the policy allows"),
             Self::Reserved { name } => write!(f, "its devices are reserved by {name:?}"),
             Self::Spent => f.write_str("its account has spent its device-hours of this month"),
+            Self::ReservationOver { name } => write!(f, "its reservation {name:?} is over"),
         }
     }
 }

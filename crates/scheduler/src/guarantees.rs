@@ -59,20 +59,6 @@ impl Accounts {
         })
     }
 
-    /// Returns the guaranteed thousandths of a set of classes that jobs with long limits do not hold, after accounts
-    /// take more.
-    pub(crate) fn unused_guarantees(&self, classes: u128, takes: &[AdditionalDemand<'_>]) -> u64 {
-        let mut unused = 0;
-        for &account in &self.guaranteed {
-            for bound in self.get(account).guaranteed.iter().filter(|bound| bound.classes & !classes == 0) {
-                let own = takes.iter().filter(|(leaf, _)| self.get(*leaf).path.contains(&account));
-                let more: u64 = own.map(|(_, demand)| taken_of(demand, bound.classes)).sum();
-                unused += bound.milli.saturating_sub(sum_of(&self.get(account).long, bound.classes) + more);
-            }
-        }
-        unused
-    }
-
     /// Counts a hold of a leaf's job as one with a long limit, or no longer.
     pub(crate) fn change_long(&mut self, leaf: u32, class: ClassId, milli: u64, more: bool) {
         for at in 0..self.all[leaf as usize].path.len() {

@@ -3,9 +3,9 @@
 //! First among devices that are not set aside, then also among those that are set aside later than the job's end. Within
 //! each: the program's own node; the node with the fewest free devices that has enough, the first by position among equals; the
 //! fewest nodes, largest first; of nodes those first to which paths from the program's own node are fastest. `near` takes nodes of one rack or
-//! switch instead, also for ranks and for a given number of nodes.
+//! switch instead, also for ranks and for a given number of nodes, and `spread` as many nodes as possible, also for ranks.
 
-mod near;
+mod laid_out;
 mod taking;
 
 use crate::amount::Amount;
@@ -13,6 +13,7 @@ use crate::bitset::BitSet;
 pub(crate) use crate::demand::{Layout, PartDemand, Pick, carries, pick_of};
 use crate::ids::ClassId;
 use crate::merged::merged;
+use crate::placement::topology::Shape;
 use crate::pool::{ClassIndex, HostResources, NodeSet, Pool, Spot};
 use crate::request::{Locality, Take};
 use crate::time::Millis;
@@ -30,8 +31,8 @@ pub(crate) struct Search<'a> {
     /// The nodes that may be used; `None` for all nodes.
     pub(crate) nodes: Option<&'a BitSet>,
     pub(crate) layout: Layout,
-    /// Whether the nodes are to be near to each other.
-    pub(crate) near: bool,
+    /// Where the nodes are to be, which `layout` does not say of ranks and of a given number of nodes.
+    pub(crate) locality: Locality,
     /// Jobs at most on a device that is shared by memory alone.
     pub(crate) sharers_max: u32,
 }
@@ -288,8 +289,8 @@ impl Stage<'_> {
         let most: Vec<u32> = self.parts.iter().map(|part| part.count.most / nodes).collect();
         let mut counts = most;
         loop {
-            if self.search.near
-                && let Some(mut picks) = self.in_near_chunks(&counts, nodes, 1)
+            if self.search.locality == Locality::Near
+                && let Some(mut picks) = self.in_laid_out_chunks(self.near(), &counts, nodes, 1)
             {
                 picks.sort_by_key(|pick| pick.part);
                 return Some(picks);
@@ -320,8 +321,10 @@ impl Stage<'_> {
     /// Finds devices for chunks, several on a node if they fit.
     fn in_chunks(&self, chunks: u32) -> Option<Vec<Pick>> {
         let counts: Vec<u32> = self.parts.iter().map(|part| part.count.least).collect();
-        if self.search.near {
-            return self.in_near_chunks(&counts, chunks, chunks);
+        match self.search.locality {
+            Locality::Near => return self.in_laid_out_chunks(self.near(), &counts, chunks, chunks),
+            Locality::Spread => return self.in_laid_out_chunks(Shape::Spread, &counts, chunks, chunks),
+            Locality::Local | Locality::OwnFirst | Locality::Pack => {}
         }
         let (mut picks, mut left, mut seen) = (Vec::new(), chunks, BTreeSet::new());
         let own = self.search.origin.filter(|&own| self.search.allows(own));

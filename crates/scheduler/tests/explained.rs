@@ -173,7 +173,9 @@ impl Cluster {
                 let nodes: &[u32] = if model == "t4" { &[2] } else { &[0, 1] };
                 self.end(why, |view| view.devices.iter().any(|of| nodes.contains(&of.device.node.0)));
             }
-            WaitReason::Claimed { by, .. } => self.apply(Input::Cancel { job: *by, by: "root".to_owned() }),
+            WaitReason::Claimed { by, .. } | WaitReason::First { by } => {
+                self.apply(Input::Cancel { job: *by, by: "root".to_owned() });
+            }
             WaitReason::Reserved { name, .. } => self.apply(Input::Unreserve(ReservationId(name.parse().unwrap()))),
             WaitReason::Reservation { state: ReservationState::Ahead, .. } => {
                 self.now += HOUR;

@@ -104,6 +104,14 @@ impl Site {
         let request = Request { limit_ms, ..Request::of(Part::whole(count, ClassFilter::ALL)) };
         self.apply(Input::Ask { user: user.to_owned(), account: "site".to_owned(), origin: None, request })
     }
+
+    /// Requests devices of a reservation.
+    fn ask_within(&mut self, user: &str, count: u32, limit_ms: u64, reservation: &str) -> Vec<Effect> {
+        let part = Part::whole(count, ClassFilter::ALL);
+        let reservation = Some(reservation.to_owned());
+        let request = Request { limit_ms: Some(limit_ms), reservation, ..Request::of(part) };
+        self.apply(Input::Ask { user: user.to_owned(), account: "site".to_owned(), origin: None, request })
+    }
 }
 
 /// Returns a job as a release saved it that did not save reserved starts.
@@ -295,4 +303,56 @@ fn a_job_that_may_start_at_a_restart_starts_in_its_order() {
     site.restart();
     assert_eq!(started(&site.apply(Input::Tick)), [JobId(1)]);
     assert_eq!(site.scheduler.explain(JobId(2)).unwrap().starts, Some(Millis(2 * HOUR)));
+}
+
+#[test]
+fn a_job_that_names_a_reservation_starts_before_jobs_that_wait_for_the_reservations_end() {
+    // The job is requested before the other one, and begins with the reservation; or it is requested in the reservation.
+    for is_first in [true, false] {
+        let mut site = Site::new();
+        site.reserve(1, 1, (HOUR, 2 * HOUR), Some("eva"));
+        let mut named = if is_first { started(&site.ask_within("eva", 2, 3 * HOUR, "eva")) } else { Vec::new() };
+        assert_eq!(reserved(&site.ask("tom", 2, Some(2 * HOUR))), 2 * HOUR);
+        named.extend(started(&site.pass(HOUR)));
+        if !is_first {
+            named.extend(started(&site.ask_within("eva", 2, 3 * HOUR, "eva")));
+        }
+        assert_eq!(named.len(), 1, "requested first: {is_first}");
+        // It lasts beyond the end of the reservation; the other job waits for its end, and is told so.
+        let waiting = if is_first { JobId(2) } else { JobId(1) };
+        assert_eq!(site.scheduler.explain(waiting).unwrap().starts, Some(Millis(4 * HOUR)));
+    }
+}
+
+#[test]
+fn a_job_that_names_no_reservation_leaves_reserved_starts_after_it_alone() {
+    let mut site = Site::new();
+    site.reserve(1, 1, (0, HOUR), Some("eva"));
+    assert_eq!(reserved(&site.ask("tom", 2, Some(HOUR))), HOUR);
+    assert_eq!(started(&site.ask("eva", 1, Some(2 * HOUR))), []);
+    assert_eq!(started(&site.ask_within("eva", 1, HOUR + HOUR / 2, "eva")), [JobId(3)]);
+}
+
+#[test]
+fn a_job_whose_reservation_is_over_ends() {
+    let mut site = Site::new();
+    site.reserve(1, 1, (HOUR, 2 * HOUR), Some("eva"));
+    site.reserve(2, 1, (5 * HOUR, 6 * HOUR), Some("eva"));
+    site.ask_within("eva", 2, HOUR, "eva");
+    site.apply(Input::Hold { job: JobId(1), held: true });
+    let ended = |effects: &[Effect]| {
+        let ended = effects.iter().filter_map(|effect| match effect {
+            Effect::Ended { job, cause: EndCause::ReservationOver { name } } => Some((*job, name.clone())),
+            _ => None,
+        });
+        ended.collect::<Vec<_>>()
+    };
+    // The same reservation begins again.
+    assert_eq!(ended(&site.pass(2 * HOUR)), []);
+    // A new description of a reservation does not end its jobs.
+    assert_eq!(ended(&site.reserve(2, 1, (5 * HOUR, 7 * HOUR), Some("eva"))), []);
+    assert_eq!(ended(&site.pass(7 * HOUR - 1)), []);
+    site.restart();
+    assert_eq!(ended(&site.pass(7 * HOUR)), [(JobId(1), "eva".to_owned())]);
+    assert_eq!(site.scheduler.explain(JobId(1)), None);
 }

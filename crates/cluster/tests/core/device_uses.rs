@@ -8,7 +8,9 @@ use accord_cluster::{
 use accord_scheduler::JobId;
 use accord_scheduler::ledger::{Activity, Row, UsageBy};
 use accord_scheduler::policy::SitePolicy;
-use accord_types::{DeviceId, DeviceUse, NodeId, SessionId, SessionKey, SessionRequest};
+use accord_types::{
+    DeviceId, DeviceUse, HeldDevice, JobGrant, JobToken, NodeId, SessionId, SessionKey, SessionRequest,
+};
 use proptest::prelude::*;
 
 const MINUTE: u64 = 60_000;
@@ -471,4 +473,36 @@ proptest! {
         let displayed: u64 = kept.bench.cluster.device_uses(session).filter_map(|(_, used)| used.busy_ms).sum();
         prop_assert_eq!(displayed, busy_ms);
     }
+}
+
+#[test]
+fn a_job_that_only_its_agent_knows_is_charged_to_the_users_default_account() {
+    let mut bench = with_policy("");
+    let held = HeldDevice { ordinal: 0, milli: 1_000, memory: 1, exclusive: true, milli_cores: 0, host_memory: 0 };
+    let job = JobGrant {
+        token: JobToken { job: 7, key: key(7) },
+        user: ALICE.into(),
+        // An account that the policy does not have.
+        account: format!("chemistry/{ALICE}"),
+        ends_in_ms: None,
+        devices: vec![held],
+        sessions: Vec::new(),
+        is_suspended: false,
+    };
+    bench.give(Input::Register {
+        link: LinkId(2),
+        registration: Registration { jobs: vec![job], ..registration("h2") },
+    });
+    let open = bench.cluster.job_use(Millis(bench.now), JobId(7));
+    assert!(open.is_some(), "the job has no record");
+    // No session returns, so the job ends.
+    bench.now += 40_000;
+    bench.give(Input::Heartbeat { link: LinkId(2), sessions: Vec::new() });
+    bench.give(Input::Tick);
+    bench.give(Input::JobReleased { link: LinkId(2), job: key(7) });
+    let page = bench.cluster.ended_jobs(Millis(bench.now), None, None);
+    let [ended] = &page.jobs[..] else { panic!("{page:?}") };
+    assert_eq!((ended.job, ended.user.as_str(), ended.account.as_str()), (JobId(7), ALICE, "physics"));
+    assert_eq!((ended.used.milli_ms, bench.row().usage), (40_000_000, ended.used));
+    assert_eq!(ended.devices.len(), 1);
 }

@@ -48,6 +48,8 @@ pub enum AffectedJobs {
     Job(JobId),
     /// The jobs with devices of a node.
     Node(NodeId),
+    /// The same, and jobs of an earlier scheduler that have been adopted with devices of the node.
+    Adopted(NodeId),
     /// Every job.
     All,
 }
@@ -58,6 +60,7 @@ impl AffectedJobs {
     pub fn by(input: &Input) -> Self {
         match input {
             Input::NodeJoined(description) => Self::Node(description.id),
+            Input::NodeReturned(description, _) => Self::Adopted(description.id),
             Input::NodeLost(node) | Input::NodeLeft(node) => Self::Node(*node),
             Input::Released { job, .. } => Self::Job(*job),
             Input::Quarantine { device, .. } | Input::Unquarantine { device, .. } => Self::Node(device.node),
@@ -114,14 +117,18 @@ impl Ledger {
 
     /// Updates the ledger for an input and its effects.
     pub fn observe(&mut self, clock: Clock, touched: AffectedJobs, effects: &[Effect], scheduler: &Scheduler) {
-        let mut changed = BTreeSet::new();
+        let (mut changed, mut adopted) = (BTreeSet::new(), Vec::new());
         match touched {
             AffectedJobs::Nothing => {}
             AffectedJobs::Job(job) => drop(changed.insert(job)),
             AffectedJobs::Node(node) => changed.extend(self.on_node.get(&node).into_iter().flatten()),
+            AffectedJobs::Adopted(node) => {
+                adopted = self.adopted(node, scheduler);
+                changed.extend(self.on_node.get(&node).into_iter().flatten());
+            }
             AffectedJobs::All => changed.extend(self.open.keys()),
         }
-        for effect in effects {
+        for effect in adopted.iter().chain(effects) {
             match effect {
                 Effect::Queued { job } => self.asked(clock, *job, scheduler),
                 Effect::Started { job, devices, .. } => {
@@ -278,6 +285,32 @@ impl Ledger {
             ended: None,
         };
         self.open.insert(id, job);
+    }
+
+    /// Returns the starts of jobs that the scheduler has adopted with devices of a node and that have no record: when they
+    /// started is not known, so they count from now on. Adds the devices to records of jobs that were adopted before.
+    fn adopted(&mut self, node: NodeId, scheduler: &Scheduler) -> Vec<Effect> {
+        let mut starts = Vec::new();
+        for view in scheduler.job_ids().filter_map(|id| scheduler.job(id)) {
+            if view.phase != crate::phase::Phase::Running {
+                continue;
+            }
+            match self.open.get(&view.job).map(|open| open.nodes.contains(&node)) {
+                None => {
+                    let (job, ends) = (view.job, view.ends.unwrap_or(Millis::NEVER));
+                    starts.push(Effect::Started { job, devices: view.devices, ends });
+                }
+                Some(false) if view.devices.iter().any(|leased| leased.device.node == node) => {
+                    if let Some(open) = self.open.get_mut(&view.job) {
+                        open.devices = scheduler.by_node(&view.devices);
+                        open.nodes.insert(node);
+                        self.on_node.entry(node).or_default().insert(view.job);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        starts
     }
 
     fn ended(&mut self, clock: Clock, job: JobId, cause: &EndCause) {

@@ -90,6 +90,26 @@ impl Window {
     }
 }
 
+/// The reserved starts that keep a job of a reservation's members from one of its devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ClaimsWithin {
+    /// Those of all jobs.
+    All,
+    /// Those of all jobs but the job itself.
+    OfOthers(JobId),
+    /// None: the job names the reservation, so that it can't start anywhere else.
+    None,
+}
+
+/// The times until which a device of a reservation that has begun is free for its jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct FreeWithin {
+    /// For jobs that leave reserved starts of others alone.
+    pub(super) beside_claims: Millis,
+    /// For jobs that name the reservation, to which reserved starts after the reservation yield.
+    pub(super) for_named: Millis,
+}
+
 /// The free capacity of a device for new jobs, by which it is indexed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Vacancy {
@@ -126,7 +146,7 @@ pub(crate) struct Device {
     /// The reservations under which the index has that time.
     pub(super) filed_windows: Vec<Window>,
     pub(super) filed_use: Use,
-    pub(super) filed_within: Vec<(ReservationId, Millis)>,
+    pub(super) filed_within: Vec<(ReservationId, FreeWithin)>,
 }
 
 /// The count of a device for guarantees.
@@ -191,28 +211,37 @@ impl Device {
         claims.chain(windows).chain(self.drained).chain(node_drained).min().unwrap_or(Millis::NEVER)
     }
 
-    /// Returns the first time at which a job of a reservation's members must have left the device, ignoring the job's
-    /// own claims.
+    /// Returns the first time at which a job of a reservation's members must have left the device.
     pub(super) fn free_within(
         &self,
         own: &Window,
-        job: Option<JobId>,
+        counts: ClaimsWithin,
         now: Millis,
         node_drained: Option<Millis>,
     ) -> Millis {
-        let claims = self.claims.iter().filter(|claim| Some(claim.job) != job).map(|claim| claim.starts);
+        let counted = |claim: &&Claim| match counts {
+            ClaimsWithin::All => true,
+            ClaimsWithin::OfOthers(job) => claim.job != job,
+            ClaimsWithin::None => false,
+        };
+        let claims = self.claims.iter().filter(counted).map(|claim| claim.starts);
         let others = self.windows.iter().filter(|window| window.id != own.id && window.ends > now);
         let windows = others.map(|window| window.preempts_at(own));
         claims.chain(windows).chain(self.drained).chain(node_drained).min().unwrap_or(Millis::NEVER)
     }
 
-    /// Returns the reservations for whose jobs the device is free now, each with the time until which it is.
-    pub(super) fn open_windows(&self, now: Millis, node_drained: Option<Millis>) -> Vec<(ReservationId, Millis)> {
+    /// Returns the reservations for whose jobs the device is free now, each with the times until which it is.
+    pub(super) fn open_windows(&self, now: Millis, node_drained: Option<Millis>) -> Vec<(ReservationId, FreeWithin)> {
         if self.faulty || self.absent || !self.holders.is_empty() {
             return Vec::new();
         }
         let open = self.windows.iter().filter(|window| window.is_open(now));
-        open.map(|window| (window.id, self.free_within(window, None, now, node_drained))).collect()
+        let until = |window: &Window, counts| self.free_within(window, counts, now, node_drained);
+        let free = |window: &Window| FreeWithin {
+            beside_claims: until(window, ClaimsWithin::All),
+            for_named: until(window, ClaimsWithin::None),
+        };
+        open.map(|window| (window.id, free(window))).collect()
     }
 
     /// Returns the time of [`Device::available`] in the index.

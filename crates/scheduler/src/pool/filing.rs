@@ -1,6 +1,6 @@
 //! Keeps the index up to date with the devices of a node, and notes changes for the next pass.
 
-use super::device::Use;
+use super::device::{FreeWithin, Use};
 use super::{Changes, Pool, Spot, Vacancy, Window, class_index};
 use crate::ids::ReservationId;
 use crate::time::Millis;
@@ -67,7 +67,7 @@ impl Pool {
                 }
                 let open = if up { device.open_windows(now, drained) } else { Vec::new() };
                 if open != device.filed_within {
-                    let of = |all: &[(ReservationId, Millis)], id| {
+                    let of = |all: &[(ReservationId, FreeWithin)], id| {
                         all.iter().find(|(known, _)| *known == id).map(|(_, until)| *until)
                     };
                     let ids: BTreeSet<ReservationId> =

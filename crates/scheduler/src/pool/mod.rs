@@ -17,7 +17,7 @@ use crate::path_class::PathTimesByClass;
 use crate::time::Millis;
 use accord_types::{DeviceId, NodeId};
 pub(crate) use class_index::{CHUNK_MAX, ClassIndex, Ends};
-pub(crate) use device::{Claim, Device, Holder, Spot, Vacancy, Window};
+pub(crate) use device::{Claim, ClaimsWithin, Device, Holder, Spot, Vacancy, Window};
 pub(crate) use firm_claims::FirmClaim;
 pub use host_resources::HostResources;
 pub(crate) use node_set::NodeSet;

@@ -1,29 +1,60 @@
 //! What jobs with long limits leave beside the guarantees of accounts.
 
 use super::Scheduler;
+use super::pass::Stop;
 use super::quarantine::is_charged;
-use crate::accounts::taken_of;
+use crate::accounts::{sum_of, taken_of};
 use crate::amount::WHOLE;
 use crate::demand::PartDemand;
+use crate::guarantees::AdditionalDemand;
 use crate::ids::{ClassId, JobId};
 use crate::job::Job;
 use crate::plan::Plan;
 
+/// Most ends of jobs that are looked at for the first job's start; the jobs that end later count as running.
+const ENDS_MAX: usize = 1_024;
+
 impl Scheduler {
-    /// Whether all guarantees can still be met within a quantum if the job takes these devices in addition to those of
-    /// jobs with long limits. The claim of the first job counts as taken.
-    pub(super) fn leaves_guarantees(&self, job: &Job, taken: &[(ClassId, u64)]) -> bool {
+    /// Checks that all guarantees can be met within a quantum if the job takes these devices in addition to those of jobs
+    /// with long limits: now, and at the reserved start of the first job, unless the job ends before.
+    ///
+    /// # Errors
+    /// Returns [`Stop::Guarantee`] if they can't be met now, and [`Stop::First`] if not beside the first job.
+    pub(super) fn leaves_guarantees(&self, job: &Job, taken: &[(ClassId, u64)]) -> Result<(), Stop> {
+        let own = (job.account, taken);
+        if !Future::new(self, vec![own]).fits() {
+            return Err(Stop::Guarantee);
+        }
         let head = self.head.filter(|&head| head != job.id).and_then(|head| self.jobs.get(&head));
-        let head = head.and_then(|head| Some((head.account, &head.reserved_start.as_ref()?.demand[..])));
-        let mut takes = vec![(job.account, taken)];
-        takes.extend(head);
-        self.accounts.guaranteed_sets.iter().all(|&set| {
-            let (sound, long) = self.pool.in_use(set);
-            let more: u64 = takes.iter().map(|(_, demand)| taken_of(demand, set)).sum();
-            taken_of(taken, set) == 0
-                || long * u64::from(WHOLE) + more + self.accounts.unused_guarantees(set, &takes)
-                    <= sound * u64::from(WHOLE)
-        })
+        // A first job with a short limit gives its devices back within a quantum.
+        let Some(head) = head.filter(|head| head.is_long(self.policy.quantum())) else { return Ok(()) };
+        let Some(start) = &head.reserved_start else { return Ok(()) };
+        if job.limit_ms.is_some_and(|limit| self.now.plus(limit) <= start.planned) {
+            return Ok(());
+        }
+        let mut future = Future::new(self, vec![own, (head.account, &start.demand[..])]);
+        let ends = self.ends.iter().take(ENDS_MAX).take_while(|(time, _)| *time <= start.planned);
+        for (_, other) in ends {
+            if future.fits() {
+                break;
+            }
+            self.pool.step();
+            if let Some(other) = self.jobs.get(other).filter(|other| other.long) {
+                future.end(other);
+            }
+        }
+        if future.fits() { Ok(()) } else { Err(Stop::First(head.id)) }
+    }
+
+    /// Whether guarantees of other accounts exclude a job with its limit for ever, whichever of its choices it gets.
+    pub(super) fn is_excluded_by_guarantees(&self, job: &Job) -> bool {
+        let shape = self.shapes.get(job.shape);
+        let is_excluded = |choice: &Vec<PartDemand>| {
+            let demand = shape.demand(choice, &self.pool.classes);
+            !self.accounts.is_entitled(job.account, &demand)
+                && !Future::new(self, vec![(job.account, &demand[..])]).fits_without_long()
+        };
+        job.is_long(self.policy.quantum()) && !shape.choices.is_empty() && shape.choices.iter().all(is_excluded)
     }
 
     /// Whether a job's first choice fits besides all guarantees once no job with a long limit runs.
@@ -32,7 +63,7 @@ impl Scheduler {
         let demand = &self.shapes.get(job.shape).first_demand;
         !job.is_long(self.policy.quantum())
             || self.accounts.is_entitled(job.account, demand)
-            || Future::new(self, job.account, demand).fits_without_long()
+            || Future::new(self, vec![(job.account, &demand[..])]).fits_without_long()
     }
 
     /// Moves a plan of the first job to the time at which jobs with long limits leave enough besides all guarantees.
@@ -48,7 +79,7 @@ impl Scheduler {
         if !job.is_long(self.policy.quantum()) || self.accounts.is_entitled(job.account, &demand) {
             return Some((choice, plan));
         }
-        let mut future = Future::new(self, job.account, &demand);
+        let mut future = Future::new(self, vec![(job.account, &demand[..])]);
         if !future.fits_without_long() {
             return None;
         }
@@ -73,8 +104,8 @@ impl Scheduler {
 /// The devices that jobs with long limits leave after some of them have ended.
 struct Future<'a> {
     scheduler: &'a Scheduler,
-    account: u32,
-    demand: &'a [(ClassId, u64)],
+    /// What jobs take in addition. Only sets of classes count of which the first one takes some.
+    takes: Vec<AdditionalDemand<'a>>,
     /// Holdings of the ended jobs, by class.
     gone: Vec<u64>,
     /// Holdings of the ended jobs for each account with a guarantee, by class.
@@ -82,10 +113,10 @@ struct Future<'a> {
 }
 
 impl<'a> Future<'a> {
-    fn new(scheduler: &'a Scheduler, account: u32, demand: &'a [(ClassId, u64)]) -> Self {
+    fn new(scheduler: &'a Scheduler, takes: Vec<AdditionalDemand<'a>>) -> Self {
         let none = vec![0; scheduler.pool.classes.len()];
         let gone_of = vec![none.clone(); scheduler.accounts.guaranteed.len()];
-        Self { scheduler, account, demand, gone: none, gone_of }
+        Self { scheduler, takes, gone: none, gone_of }
     }
 
     fn end(&mut self, job: &Job) {
@@ -104,7 +135,7 @@ impl<'a> Future<'a> {
     fn fits(&self) -> bool {
         self.leaves(
             |set| self.scheduler.pool.in_use(set).1 * u64::from(WHOLE),
-            |account, classes| crate::accounts::sum_of(&self.scheduler.accounts.get(account).long, classes),
+            |account, classes| sum_of(&self.scheduler.accounts.get(account).long, classes),
         )
     }
 
@@ -115,17 +146,20 @@ impl<'a> Future<'a> {
     fn leaves(&self, long: impl Fn(u128) -> u64, long_of: impl Fn(u32, u128) -> u64) -> bool {
         let accounts = &self.scheduler.accounts;
         accounts.guaranteed_sets.iter().all(|&set| {
-            let taken = taken_of(self.demand, set);
-            let mut needed = long(set).saturating_sub(crate::accounts::sum_of(&self.gone, set)) + taken;
+            if self.takes.first().is_none_or(|(_, demand)| taken_of(demand, set) == 0) {
+                return true;
+            }
+            let taken: u64 = self.takes.iter().map(|(_, demand)| taken_of(demand, set)).sum();
+            let mut needed = long(set).saturating_sub(sum_of(&self.gone, set)) + taken;
             for (gone, &top) in self.gone_of.iter().zip(&accounts.guaranteed) {
                 for bound in accounts.get(top).guaranteed.iter().filter(|bound| bound.classes & !set == 0) {
-                    let own = accounts.get(self.account).path.contains(&top);
-                    let more = if own { taken_of(self.demand, bound.classes) } else { 0 };
-                    let left = long_of(top, bound.classes).saturating_sub(crate::accounts::sum_of(gone, bound.classes));
+                    let own = self.takes.iter().filter(|(leaf, _)| accounts.get(*leaf).path.contains(&top));
+                    let more: u64 = own.map(|(_, demand)| taken_of(demand, bound.classes)).sum();
+                    let left = long_of(top, bound.classes).saturating_sub(sum_of(gone, bound.classes));
                     needed += bound.milli.saturating_sub(left + more);
                 }
             }
-            taken == 0 || needed <= self.scheduler.pool.in_use(set).0 * u64::from(WHOLE)
+            needed <= self.scheduler.pool.in_use(set).0 * u64::from(WHOLE)
         })
     }
 }

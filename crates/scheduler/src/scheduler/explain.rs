@@ -47,8 +47,14 @@ pub enum WaitReason {
         /// The account.
         account: String,
     },
-    /// The free devices are guaranteed to other accounts, and the job's limit is longer than a quantum.
+    /// Devices that it needs are guaranteed to other accounts, and the job's limit is longer than a quantum.
     Guarantee,
+    /// The first job needs the free devices beside all guarantees before this job's limit ends, which is longer than a
+    /// quantum.
+    First {
+        /// The first job.
+        by: JobId,
+    },
     /// The job requests a reservation that has not begun, is full, or does not exist.
     Reservation {
         /// The reservation.
@@ -251,6 +257,8 @@ impl Scheduler {
             Err(Some(Stop::Spent(account))) => WaitReason::Spent { account: self.account_name(account) },
             Err(Some(Stop::Most(account))) => WaitReason::Most { account: self.account_name(account) },
             Err(Some(Stop::Guarantee)) => WaitReason::Guarantee,
+            Err(Some(Stop::First(by))) => WaitReason::First { by },
+            Err(None) | Ok(_) if self.is_excluded_by_guarantees(job) => WaitReason::Guarantee,
             Err(None) | Ok(_) => match &job.request.reservation {
                 Some(name) => WaitReason::Reservation { name: name.clone(), state: self.reservation_state(name) },
                 None => self.missing_devices(job),

@@ -35,7 +35,6 @@ use crate::noting::NotingMap;
 use crate::phase::Phase;
 use crate::policy::Policy;
 use crate::pool::{Pool, Spot};
-use crate::request::Locality;
 use crate::search::Search;
 use crate::shapes::{Shapes, classes_of};
 use crate::time::Millis;
@@ -323,7 +322,7 @@ impl Scheduler {
             origin,
             nodes: shape.nodes.as_ref(),
             layout: shape.layout,
-            near: shape.key.request.locality == Locality::Near,
+            locality: shape.key.request.locality,
             sharers_max: self.policy.sharers_max,
         }
     }

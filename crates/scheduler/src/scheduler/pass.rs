@@ -32,6 +32,8 @@ pub(super) enum Stop {
     Most(u32),
     /// The job would take devices that are guaranteed to others for longer than a quantum.
     Guarantee,
+    /// The job would take devices that the first job needs beside all guarantees, before the job's limit ends.
+    First(JobId),
 }
 
 /// The choice of classes and the devices of a start.
@@ -77,8 +79,14 @@ impl Scheduler {
             let Some(job) = self.jobs.get(&id) else { return };
             match self.fit(job) {
                 Ok((choice, picks)) => {
+                    let is_named = job.request.reservation.is_some();
                     self.start(id, &choice, &picks, effects);
                     self.check_reserved_starts();
+                    if is_named {
+                        // Reserved starts that have yielded are planned anew before jobs after them take the devices.
+                        self.reserve_starts(effects);
+                        self.check_reserved_starts();
+                    }
                     self.gather_candidates();
                     (stopped, unready) = (BTreeSet::new(), BTreeSet::new());
                     reserved = self.reserved_candidates();
@@ -373,7 +381,7 @@ impl Scheduler {
                 None => taken.push((class, u64::from(WHOLE))),
             }
         }
-        if self.leaves_guarantees(job, &taken) { Ok(()) } else { Err(Stop::Guarantee) }
+        self.leaves_guarantees(job, &taken)
     }
 
     /// Whether guarantees of other accounts prevent a start with the minimum of a job's first choice, if that is of
@@ -388,7 +396,7 @@ impl Scheduler {
             return false;
         }
         let whole = shape.choices.first().is_some_and(|parts| parts.iter().all(|part| part.take == Take::Exclusive));
-        whole && !self.leaves_guarantees(job, demand)
+        whole && self.leaves_guarantees(job, demand).is_err()
     }
 }
 

@@ -53,9 +53,11 @@ impl DrainTarget {
 
 impl Scheduler {
     pub(super) fn reserve(&mut self, mut reservation: Reservation, effects: &mut Vec<Effect>) {
+        let name = self.reservations.get(&reservation.id).map(|(known, _)| known.name.clone());
         let before = self.remove_reservation(reservation.id);
         if reservation.ends <= self.now || reservation.ends <= reservation.starts {
-            return self.end_non_members(&before, effects);
+            self.end_non_members(&before, effects);
+            return self.end_unreserved(name, effects);
         }
         if let ReservedDevices::Listed(targets) = &mut reservation.devices {
             targets.sort_unstable();
@@ -74,12 +76,29 @@ impl Scheduler {
         self.reservations.insert(id, (reservation, spots));
         self.window_changes(id, effects);
         self.end_non_members(&before, effects);
+        self.end_unreserved(name, effects);
     }
 
-    /// Removes a reservation that is over or cancelled. Jobs on devices of other reservations may end.
+    /// Removes a reservation that is over or cancelled. Jobs on devices of other reservations may end, and so do jobs that
+    /// wait for this one.
     pub(super) fn unreserve(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
+        let name = self.reservations.get(&id).map(|(known, _)| known.name.clone());
         let spots = self.remove_reservation(id);
         self.end_non_members(&spots, effects);
+        self.end_unreserved(name, effects);
+    }
+
+    /// Ends the jobs that wait for a reservation of a name, if there is none any more: they can't start anywhere else.
+    fn end_unreserved(&mut self, name: Option<String>, effects: &mut Vec<Effect>) {
+        let Some(name) = name else { return };
+        if self.reservations.values().any(|(other, _)| other.name == name) {
+            return;
+        }
+        let waiting = self.jobs.values().filter(|job| job.phase == Phase::Waiting);
+        let named = waiting.filter(|job| job.request.reservation.as_ref() == Some(&name));
+        for id in named.map(|job| job.id).collect::<Vec<JobId>>() {
+            self.withdraw(id, EndCause::ReservationOver { name: name.clone() }, effects);
+        }
     }
 
     /// Removes a reservation. Returns its devices.

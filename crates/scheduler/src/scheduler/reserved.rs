@@ -7,7 +7,7 @@ use crate::ids::{ClassId, JobId, ReservationId};
 use crate::input::Reservation;
 use crate::job::Job;
 use crate::merged::merged;
-use crate::pool::{FirmClaim, Pool, Spot};
+use crate::pool::{ClaimsWithin, FirmClaim, Pool, Spot};
 use crate::request::{Locality, Take};
 use crate::time::Millis;
 use std::collections::BTreeSet;
@@ -138,6 +138,8 @@ struct DevicesWithin<'a> {
     now: Millis,
     /// The job's end if it starts now.
     until: Millis,
+    /// The reserved starts that it leaves alone.
+    counts: ClaimsWithin,
     /// Devices of the job's own reserved start, whose claims do not count.
     own: BTreeSet<(Millis, Spot)>,
     /// The same devices without times, for lookups.
@@ -152,11 +154,14 @@ impl<'a> DevicesWithin<'a> {
         nodes: Option<&'a BitSet>,
         (now, until): (Millis, Millis),
     ) -> Self {
+        // A job that names a reservation comes before jobs that wait for its end.
+        let is_named = job.request.reservation.is_some();
+        let counts = if is_named { ClaimsWithin::None } else { ClaimsWithin::OfOthers(job.id) };
         let spots = job.reserved_start.iter().flat_map(|reserved_start| &reserved_start.spots);
-        let own = spots.filter_map(|&spot| Some((pool.free_within_for(spot, id, job.id, now)?, spot)));
+        let own = spots.filter_map(|&spot| Some((pool.free_within_for(spot, id, counts, now)?, spot)));
         let own: BTreeSet<(Millis, Spot)> = own.collect();
         let own_spots = own.iter().map(|&(_, spot)| spot).collect();
-        Self { own, own_spots, pool, id, job, nodes, now, until }
+        Self { own, own_spots, pool, id, job, nodes, now, until, counts }
     }
 
     fn allows(&self, node: u32) -> bool {
@@ -165,7 +170,7 @@ impl<'a> DevicesWithin<'a> {
 
     /// Returns the free devices of a class, those with the earliest bound first.
     fn free(&self, class: ClassId) -> impl Iterator<Item = Spot> {
-        let free = self.pool.free_within(self.id, class, self.until);
+        let free = self.pool.free_within(self.id, class, self.until, self.counts == ClaimsWithin::None);
         let others = free.filter(|(_, spot)| !self.own_spots.contains(spot));
         let own = self.own.range((self.until, Spot { node: 0, device: 0 })..).copied();
         let own = own.filter(move |&(_, spot)| self.pool.device(spot).class == class);
@@ -177,7 +182,7 @@ impl<'a> DevicesWithin<'a> {
     fn free_on(&self, node: u32, class: ClassId) -> Vec<Spot> {
         let spots = self.pool.spots_on(node).filter(|&spot| self.allows(node) && self.pool.device(spot).class == class);
         let free =
-            spots.filter_map(|spot| Some((self.pool.free_within_for(spot, self.id, self.job.id, self.now)?, spot)));
+            spots.filter_map(|spot| Some((self.pool.free_within_for(spot, self.id, self.counts, self.now)?, spot)));
         let free: BTreeSet<(Millis, Spot)> = free.filter(|&(until, _)| self.until <= until).collect();
         free.into_iter().map(|(_, spot)| spot).collect()
     }
@@ -201,14 +206,22 @@ impl<'a> DevicesWithin<'a> {
             Layout::Any(Locality::Local) => self.chunk_on(self.job.origin?, choice, 1, &BTreeSet::new())?,
             Layout::Any(_) => return None,
             Layout::Nodes(nodes) => self.chunks(choice, nodes, nodes, false)?,
+            Layout::Chunks(_) if self.job.request.locality == Locality::Spread => return None,
             Layout::Chunks(chunks) => self.chunks(choice, chunks, 1, true)?,
         };
         let parts = spots.iter_mut().enumerate();
         let picks = parts.flat_map(|(at, spots)| spots.drain(..).map(move |spot| (at, spot)));
         let mut picks: Vec<Pick> = picks.map(|(at, spot)| pick_of(self.pool, choice, at, spot)).collect();
         picks.sort_by_key(|pick| (pick.part, pick.spot));
-        let counts = |claim: &FirmClaim| claim.job != self.job.id;
+        let yielding = self.yielding(&picks);
+        let counts = |claim: &FirmClaim| claim.job != self.job.id && !yielding.contains(&claim.job);
         carries(self.pool, choice, &picks, (self.now, self.until), counts).then_some(picks)
+    }
+
+    /// Returns the jobs whose reserved starts on these devices yield, with the cores and the memory that they claim.
+    fn yielding(&self, picks: &[Pick]) -> BTreeSet<JobId> {
+        let named = picks.iter().filter(|_| self.counts == ClaimsWithin::None);
+        named.flat_map(|pick| &self.pool.device(pick.spot).claims).map(|claim| claim.job).collect()
     }
 
     /// Returns the devices of chunks by part. Each chunk has an equal share of each count and is on one node. A node

@@ -273,8 +273,14 @@ impl fmt::Display for WaitReason {
                 "account {account} has spent its device-hours of this month; its jobs start again on the first day of the next one (UTC)"
             ),
             Self::Most { account } => write!(f, "account {account} has as many devices as it may"),
-            Self::Guarantee => {
-                f.write_str("the free devices are guaranteed to other accounts, and its limit is longer than a quantum")
+            Self::Guarantee => f.write_str(
+                "devices that it needs are guaranteed to other accounts, and its limit is longer than a quantum",
+            ),
+            Self::First { by } => {
+                write!(
+                    f,
+                    "beside guarantees, job {by} needs the free devices before its limit ends, and is the first job"
+                )
             }
             Self::Reservation { name, state: ReservationState::Ahead } => {
                 write!(f, "its reservation {name} has not begun")

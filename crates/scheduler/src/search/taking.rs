@@ -4,8 +4,9 @@ use super::Stage;
 use crate::amount::Amount;
 use crate::demand::Pick;
 use crate::ids::ClassId;
+use crate::placement::topology::Shape;
 use crate::pool::{HostResources, NodeSet, Spot};
-use crate::request::Take;
+use crate::request::{Locality, Take};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Stage<'_> {
@@ -18,7 +19,7 @@ impl Stage<'_> {
         let mut taking = Taking::new(self);
         for (part, &count) in counts.iter().enumerate() {
             match self.parts[part].take {
-                _ if self.search.near => taking.take_near(part, count)?,
+                _ if self.search.locality == Locality::Near => taking.take_laid_out(self.near(), part, count)?,
                 Take::Exclusive => taking.take_whole(part, count, own, all_around)?,
                 Take::Shared(amount) => {
                     let with_own: Vec<NodeSet<'_>> =
@@ -30,7 +31,7 @@ impl Stage<'_> {
         Some(taking.picks)
     }
 
-    /// Takes one device of each node in a round, nodes with the most free devices first.
+    /// Takes one device of each node in a round, or a share of one.
     pub(super) fn spread(&self, counts: &[u32]) -> Option<Vec<Pick>> {
         let classes: BTreeSet<ClassId> = self.parts.iter().map(|part| part.class).collect();
         if classes.len() < self.parts.len() {
@@ -38,10 +39,7 @@ impl Stage<'_> {
         }
         let mut taking = Taking::new(self);
         for (part, &count) in counts.iter().enumerate() {
-            match self.parts[part].take {
-                Take::Exclusive => taking.take_spread(part, count)?,
-                Take::Shared(amount) => taking.take_shares(part, count, amount, &[NodeSet::All])?,
-            }
+            taking.take_laid_out(Shape::Spread, part, count)?;
         }
         Some(taking.picks)
     }
@@ -165,27 +163,5 @@ impl<'a> Taking<'a> {
         });
         self.picks.extend(free.take(count as usize).map(|spot| stage.pick(part, spot)));
         self.note(node, part, count);
-    }
-
-    fn take_spread(&mut self, part: usize, count: u32) -> Option<()> {
-        let (stage, mut left) = (self.stage, count);
-        let mut round = 1;
-        while left > 0 {
-            let before = left;
-            let mut largest = stage.largest_first(part, &NodeSet::All);
-            while left > 0 {
-                let has_space = |&node: &u32| stage.search.allows(node) && self.space(node, part) > 0;
-                let Some(node) = largest.find(has_space) else { break };
-                if stage.usable(node, stage.parts[part].class) >= round {
-                    self.add(node, part, 1);
-                    left -= 1;
-                }
-            }
-            if left == before {
-                return None;
-            }
-            round += 1;
-        }
-        Some(())
     }
 }

@@ -1,6 +1,6 @@
 //! Placement of the naive scheduler, by sorting all nodes and devices.
 
-use crate::naive_near::{NearOffer, near};
+use crate::naive_near::{NodeOffer, near, spread};
 use accord_scheduler::Millis;
 use accord_scheduler::Request;
 use accord_scheduler::amount::Amount;
@@ -261,7 +261,7 @@ impl Vacancies<'_> {
         let mut counts: Vec<u32> = wants.iter().map(|want| want.most / nodes).collect();
         loop {
             if self.request.locality == Locality::Near
-                && let Some(mut picks) = self.in_near_chunks(wants, &counts, nodes, 1)
+                && let Some(mut picks) = self.in_laid_out_chunks(wants, &counts, nodes, 1)
             {
                 picks.sort_by_key(|pick| pick.0);
                 return Some(picks);
@@ -284,8 +284,8 @@ impl Vacancies<'_> {
 
     fn in_chunks(&self, wants: &[Want], chunks: u32) -> Option<Picks> {
         let counts: Vec<u32> = wants.iter().map(|want| want.least).collect();
-        if self.request.locality == Locality::Near {
-            return self.in_near_chunks(wants, &counts, chunks, chunks);
+        if matches!(self.request.locality, Locality::Near | Locality::Spread) {
+            return self.in_laid_out_chunks(wants, &counts, chunks, chunks);
         }
         let mut order: Vec<usize> = self.own().into_iter().collect();
         order.extend(self.candidates(&wants[0], counts[0]).into_iter().filter(|&node| Some(node) != self.own()));
@@ -303,19 +303,27 @@ impl Vacancies<'_> {
         (left == 0).then_some(all)
     }
 
-    /// Chunks of one rack, else of one switch, else of any nodes; on a node not more than `most`.
-    fn in_near_chunks(&self, wants: &[Want], counts: &[u32], chunks: u32, most: u32) -> Option<Picks> {
+    /// Lays chunks out over offered nodes: near to each other, or on as many nodes as possible.
+    fn lay_out(&self, offers: &[NodeOffer], wanted: u32) -> Option<Vec<(usize, u32)>> {
+        match self.request.locality {
+            Locality::Spread => spread(offers, wanted),
+            _ => near(offers, wanted, &self.path_times),
+        }
+    }
+
+    /// Chunks near to each other or on as many nodes as possible; on a node not more than `most`.
+    fn in_laid_out_chunks(&self, wants: &[Want], counts: &[u32], chunks: u32, most: u32) -> Option<Picks> {
         let on = |node: usize, chunks: u32| {
             (0..chunks).try_fold(Picks::new(), |picks, _| self.chunk(node, wants, counts, &picks))
         };
-        let offers = self.allowed.iter().map(|&node| NearOffer {
+        let offers = self.allowed.iter().map(|&node| NodeOffer {
             node,
             rack: self.nodes[node].rack,
             switch: self.nodes[node].switch,
             space: (1..=most).take_while(|&chunks| on(node, chunks).is_some()).count() as u32,
             free: self.whole_on(node, wants[0].class).len() as u32,
         });
-        let laid = near(&offers.collect::<Vec<_>>(), chunks, &self.path_times)?;
+        let laid = self.lay_out(&offers.collect::<Vec<_>>(), chunks)?;
         laid.into_iter().map(|(node, chunks)| on(node, chunks)).collect::<Option<Vec<_>>>().map(|all| all.concat())
     }
 
@@ -336,9 +344,10 @@ impl Vacancies<'_> {
         let mut picks = Vec::new();
         for (part, &count) in counts.iter().enumerate() {
             match wants[part].take {
-                _ if locality == Locality::Near => self.add_near(wants, part, count, &mut picks)?,
+                _ if matches!(locality, Locality::Near | Locality::Spread) => {
+                    self.add_laid_out(wants, part, count, &mut picks)?;
+                }
                 Take::Shared(amount) => self.add_shares(wants, part, count, amount, &mut picks)?,
-                Take::Exclusive if locality == Locality::Spread => self.add_spread(wants, part, count, &mut picks)?,
                 Take::Exclusive => self.add_whole(wants, part, count, &mut picks)?,
             }
         }
@@ -400,9 +409,9 @@ impl Vacancies<'_> {
         Some(())
     }
 
-    /// Adds devices of one rack, else of one switch, else of any nodes.
-    fn add_near(&self, wants: &[Want], part: usize, count: u32, picks: &mut Picks) -> Option<()> {
-        let offers = self.allowed.iter().map(|&node| NearOffer {
+    /// Adds devices near to each other or on as many nodes as possible.
+    fn add_laid_out(&self, wants: &[Want], part: usize, count: u32, picks: &mut Picks) -> Option<()> {
+        let offers = self.allowed.iter().map(|&node| NodeOffer {
             node,
             rack: self.nodes[node].rack,
             switch: self.nodes[node].switch,
@@ -416,7 +425,7 @@ impl Vacancies<'_> {
             },
             free: self.whole_on(node, wants[part].class).len() as u32,
         });
-        for (node, devices) in near(&offers.collect::<Vec<_>>(), count, &self.path_times)? {
+        for (node, devices) in self.lay_out(&offers.collect::<Vec<_>>(), count)? {
             let there = self.devices_of(node, &wants[part], devices, picks)?;
             picks.extend(there.into_iter().map(|at| (part, at)));
         }
@@ -442,29 +451,6 @@ impl Vacancies<'_> {
             left -= there;
         }
         (left == 0).then_some(())
-    }
-
-    /// Adds one device of each node in a round, nodes with the most free devices first.
-    fn add_spread(&self, wants: &[Want], part: usize, count: u32, picks: &mut Picks) -> Option<()> {
-        let class = wants[part].class;
-        let mut order = self.by_free(class, 1);
-        order.sort_by_key(|&node| (usize::MAX - self.whole_on(node, class).len(), node));
-        let (mut left, mut round) = (count, 1);
-        while left > 0 {
-            let before = left;
-            for &node in &order {
-                let enough = self.whole_on(node, class).len() >= round;
-                if left > 0 && enough && self.carried(node, wants, part, picks) > 0 {
-                    self.add(node, part, class, 1, picks);
-                    left -= 1;
-                }
-            }
-            if left == before {
-                return None;
-            }
-            round += 1;
-        }
-        Some(())
     }
 }
 

@@ -461,8 +461,13 @@ impl Naive {
             while let Some((id, (choice, picks))) =
                 self.waiting_in_order().into_iter().find_map(|id| Some((id, self.fit(&self.jobs[&id])?)))
             {
+                let is_named = self.jobs[&id].request.reservation.is_some();
                 self.start(id, &choice, &picks, effects);
                 self.check_reserved_starts();
+                if is_named {
+                    self.reserve_starts(effects);
+                    self.check_reserved_starts();
+                }
                 changed = true;
             }
             changed |= self.reserve_starts(effects);
@@ -529,7 +534,10 @@ impl Naive {
             if !begun || !named || !self.is_for(reservation, &job.user, job.account) {
                 continue;
             }
-            let limit = |at: At| self.free_until_but(at, Some(job.id), Some(reservation));
+            // To a job that names the reservation all reserved starts after it yield.
+            let is_named = job.request.reservation.is_some();
+            let without = is_named.then(|| self.without_reserved_starts());
+            let limit = |at: At| without.as_ref().unwrap_or(self).free_until_but(at, Some(job.id), Some(reservation));
             let mut free: Vec<At> = self
                 .places()
                 .into_iter()
@@ -566,6 +574,7 @@ impl Naive {
                 };
                 let picks = match (job.request.locality, job.request.nodes) {
                     (Locality::Local, _) => job.origin.and_then(|own| all(Some(own), 1)),
+                    (Locality::Spread, _) if job.request.per_rank => None,
                     _ if job.request.per_rank => self.ranks_within(&free, &nodes, &choice, job.request.ranks),
                     (_, Some(count)) => {
                         let chunks = nodes.iter().filter_map(|&node| all(Some(node), count));
@@ -575,8 +584,12 @@ impl Naive {
                     (Locality::Spread, None) => None,
                     _ => all(None, 1),
                 };
+                let yields = |other: &NJob, picks: &Picks| {
+                    let claims = other.reserved_start.as_ref().map_or(&[][..], |of| &of.places);
+                    is_named && picks.iter().any(|(_, at)| claims.contains(at))
+                };
                 if let Some(mut picks) = picks
-                    && self.carries(job, &choice, &picks, &|other| other.id != job.id)
+                    && self.carries(job, &choice, &picks, &|other| other.id != job.id && !yields(other, &picks))
                 {
                     picks.sort_unstable();
                     return Some((choice, picks));
@@ -584,6 +597,12 @@ impl Naive {
             }
         }
         None
+    }
+
+    fn without_reserved_starts(&self) -> Self {
+        let mut without = self.clone();
+        without.jobs.values_mut().for_each(|job| job.reserved_start = None);
+        without
     }
 
     /// Returns free devices for ranks, each on one node, with as many ranks as possible on the first nodes.

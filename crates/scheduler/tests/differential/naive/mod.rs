@@ -274,6 +274,7 @@ impl Naive {
                 }
                 if let Some(before) = before {
                     self.end_non_members_of_all(&before.devices, effects);
+                    self.end_unreserved(&before.name, effects);
                 }
             }
             Input::Unreserve(id) => self.unreserve(id, effects),
@@ -433,11 +434,22 @@ impl Naive {
         }
     }
 
-    /// Removes a reservation. Jobs that it protected end if another reservation ends jobs.
+    /// Removes a reservation. Jobs that it protected end if another reservation ends jobs, and so do those that wait for it.
     fn unreserve(&mut self, id: ReservationId, effects: &mut Vec<Effect>) {
         self.ahead.remove(&id);
         if let Some(removed) = self.reservations.remove(&id) {
             self.end_non_members_of_all(&removed.devices, effects);
+            self.end_unreserved(&removed.name, effects);
+        }
+    }
+
+    /// Ends the jobs that wait for a reservation of a name if there is none.
+    fn end_unreserved(&mut self, name: &String, effects: &mut Vec<Effect>) {
+        let is_over = self.reservations.values().all(|of| of.name != *name);
+        let waits = |job: &&NJob| job.phase == NPhase::Waiting && job.request.reservation.as_ref() == Some(name);
+        let over: Vec<JobId> = self.jobs.values().filter(|job| is_over && waits(job)).map(|job| job.id).collect();
+        for id in over {
+            self.finish(id, EndCause::ReservationOver { name: name.clone() }, effects);
         }
     }
 

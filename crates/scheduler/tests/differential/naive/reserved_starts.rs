@@ -411,7 +411,7 @@ impl Naive {
         ends.sort_unstable();
         for count in 0..=ends.len() {
             let gone: Vec<JobId> = ends[..count].iter().map(|(_, job)| *job).collect();
-            if self.fits_beside_guarantees(job, &demand, Some(&gone)) {
+            if self.fits_beside_guarantees(&[(job.account, demand.clone())], Some(&gone)) {
                 return Some(ends[..count].last().map_or(Millis(0), |(time, _)| *time));
             }
         }
@@ -429,48 +429,49 @@ impl Naive {
     }
 
     fn may_fit_beside_guarantees(&self, job: &NJob, demand: &BTreeMap<usize, u64>) -> bool {
-        !self.is_long(job) || self.entitled(job.account, demand) || self.fits_beside_guarantees(job, demand, None)
+        let takes = [(job.account, demand.clone())];
+        !self.is_long(job) || self.entitled(job.account, demand) || self.fits_beside_guarantees(&takes, None)
     }
 
-    /// Whether a demand fits besides all guarantees once some jobs with long limits have ended; `None` stands for all
-    /// of them.
-    fn fits_beside_guarantees(&self, job: &NJob, demand: &BTreeMap<usize, u64>, gone: Option<&[JobId]>) -> bool {
+    /// Whether demands of accounts fit besides all guarantees once some jobs with long limits have ended; `None` stands
+    /// for all of them. Only sets of which the first demand takes some count.
+    fn fits_beside_guarantees(&self, takes: &[(usize, BTreeMap<usize, u64>)], gone: Option<&[JobId]>) -> bool {
+        let of = |demand: &BTreeMap<usize, u64>, set: &[usize]| -> u64 {
+            set.iter().filter_map(|class| demand.get(class)).sum()
+        };
         self.guaranteed_sets().into_iter().all(|set| {
-            let taken: u64 = set.iter().filter_map(|class| demand.get(class)).sum();
+            let taken: u64 = takes.iter().map(|(_, demand)| of(demand, &set)).sum();
             let (sound, long) = self.in_use(&set);
             let left = |gone| (long * 1_000).saturating_sub(self.charged_of(gone, None, &set));
             let mut needed = taken + gone.map_or(0, left);
             for (at, bound) in self.bounds_within(&set) {
-                let own = if self.path(job.account).contains(&at) { demand } else { &BTreeMap::new() };
-                let more: u64 = self.set(bound).iter().filter_map(|class| own.get(class)).sum();
+                let own = takes.iter().filter(|(leaf, _)| self.path(*leaf).contains(&at));
+                let more: u64 = own.map(|(_, demand)| of(demand, &self.set(bound))).sum();
                 let left = gone.map_or(0, |gone| {
                     self.long_held(at, bound).saturating_sub(self.charged_of(gone, Some(at), &self.set(bound)))
                 });
                 needed += (u64::from(bound.devices) * 1_000).saturating_sub(left + more);
             }
-            taken == 0 || needed <= sound * 1_000
+            of(&takes[0].1, &set) == 0 || needed <= sound * 1_000
         })
     }
 
-    /// Whether all guarantees can still be met within a quantum if a job with a long limit takes these devices.
+    /// Whether all guarantees can still be met within a quantum if a job with a long limit takes these devices, now and
+    /// when the first job starts, if the job lasts until then and the first job has a long limit.
     pub(super) fn leaves_guarantees(&self, job: &NJob, taken: &BTreeMap<usize, u64>) -> bool {
+        let own = (job.account, taken.clone());
+        if !self.fits_beside_guarantees(std::slice::from_ref(&own), Some(&[])) {
+            return false;
+        }
         let head = self.head.filter(|&head| head != job.id).map(|head| &self.jobs[&head]);
-        let head = head.and_then(|head| Some((head.account, self.demand(head, &head.reserved_start.as_ref()?.choice))));
-        let mut takes = vec![(job.account, taken.clone())];
-        takes.extend(head);
-        let of = |demand: &BTreeMap<usize, u64>, set: &[usize]| -> u64 {
-            set.iter().filter_map(|class| demand.get(class)).sum()
-        };
-        self.guaranteed_sets().into_iter().all(|set| {
-            let (sound, long) = self.in_use(&set);
-            let mut needed = long * 1_000 + takes.iter().map(|(_, demand)| of(demand, &set)).sum::<u64>();
-            for (at, bound) in self.bounds_within(&set) {
-                let own = takes.iter().filter(|(leaf, _)| self.path(*leaf).contains(&at));
-                let more: u64 = own.map(|(_, demand)| of(demand, &self.set(bound))).sum();
-                needed += (u64::from(bound.devices) * 1_000).saturating_sub(self.long_held(at, bound) + more);
-            }
-            of(taken, &set) == 0 || needed <= sound * 1_000
-        })
+        let Some(head) = head.filter(|head| self.is_long(head)) else { return true };
+        let Some(start) = &head.reserved_start else { return true };
+        if job.limit.is_some_and(|limit| self.now.plus(limit) <= start.planned) {
+            return true;
+        }
+        let long = self.jobs.values().filter(|other| self.is_long(other) && other.phase != NPhase::Waiting);
+        let gone: Vec<JobId> = long.filter(|other| other.planned_end <= start.planned).map(|other| other.id).collect();
+        self.fits_beside_guarantees(&[own, (head.account, self.demand(head, &start.choice))], Some(&gone))
     }
 
     pub(super) fn is_stopped_by_guarantees(&self, job: &NJob) -> bool {
