@@ -3,8 +3,8 @@
 use super::{REGIONS, Test, add, device_of, doubles, read_doubles, write};
 use crate::support::fake;
 use crate::then::then;
-use accord_gpu::{CudaConfig, CudaDevice, inventory};
 use accord_device::{Device, KeptFile, KeptMemory, TurnAgent, TurnKeeper, resume, suspend};
+use accord_gpu::{CudaConfig, CudaDevice, inventory};
 use accord_types::{NextTurn, NodeId, QueueId, SuspendRefusal};
 use libtest_mimic::Failed;
 use std::sync::mpsc::{Sender, channel};
