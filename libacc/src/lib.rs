@@ -47,8 +47,8 @@ mod requested;
 mod sanitizer;
 mod settings;
 mod source;
-#[cfg_attr(test, allow(dead_code))]
 mod standard_descriptors;
+#[cfg_attr(test, allow(dead_code))]
 mod start_main;
 mod thread;
 mod thread_id;

@@ -108,10 +108,10 @@ unsafe extern "C" fn worker_init(_argc: c_int, _argv: *mut *mut c_char, _environ
     let streams = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_ZNSt8ios_base4InitC1Ev".as_ptr()) };
     if !streams.is_null() {
         let mut object = [0u8; 16];
-        // SAFETY: the function has this type; the object is one byte in its library.
-        unsafe {
-            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(streams)(object.as_mut_ptr().cast())
-        }
+        // SAFETY: the function has this type.
+        let construct: unsafe extern "C" fn(*mut c_void) = unsafe { std::mem::transmute(streams) };
+        // SAFETY: the object is one byte in its library.
+        unsafe { construct(object.as_mut_ptr().cast()) };
     }
 }
 
