@@ -26,7 +26,7 @@ impl Patch {
     /// Returns the system's error if it refuses to make a page writable. Earlier words are written then.
     pub(super) fn apply(mut self, image: &Image) -> Result<()> {
         // SAFETY: has no preconditions.
-        let page_bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+        let page_bytes = unsafe { libc::getauxval(libc::AT_PAGESZ) } as usize;
         let page_of = |at: usize| at & !(page_bytes - 1);
         self.0.sort_unstable();
         for words in self.0.chunk_by(|(first, _), (second, _)| page_of(*first) == page_of(*second)) {
