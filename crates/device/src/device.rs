@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FunctionHandle(pub u32);
 
-/// The objects of a device's driver, for programs that call the driver themselves (OpenACC 3.3, A.2.1). Numbers are the driver's
+/// The objects of a device's driver, for programs that call the driver themselves. Numbers are the driver's
 /// own pointers and handles.
 pub trait NativeHandles {
     /// Returns the driver's number of the device.

@@ -502,7 +502,10 @@ fn a_job_that_only_its_agent_knows_is_charged_to_the_users_default_account() {
     bench.give(Input::JobReleased { link: LinkId(2), job: key(7) });
     let page = bench.cluster.ended_jobs(Millis(bench.now), None, None);
     let [ended] = &page.jobs[..] else { panic!("{page:?}") };
-    assert_eq!((ended.job, ended.submission.user.as_str(), ended.submission.account.as_str()), (JobId(7), ALICE, "physics"));
+    assert_eq!(
+        (ended.job, ended.submission.user.as_str(), ended.submission.account.as_str()),
+        (JobId(7), ALICE, "physics")
+    );
     assert_eq!((ended.used.milli_ms, bench.row().usage), (40_000_000, ended.used));
     assert_eq!(ended.devices.len(), 1);
 }

@@ -538,7 +538,7 @@ fn an_idle_time_leaves_room_for_the_warning_before_the_end() {
 
 #[test]
 fn a_choice_of_two_words_names_both() {
-    let found = wrong("preempt-mode = \"requeue\"\nsuspend-by = true\npreempt-exempt = 5\n");
+    let found = wrong("preempt-mode = \"requeue\"\nsuspend-by = true\npreempt-exempt-tim = 5\n");
     let messages: String = found.iter().map(|(_, _, message)| message.as_str()).collect();
     for text in ["\"off\" or \"suspend\"", "\"owners\" or \"administrators\"", "did you mean preempt-exempt-time?"] {
         assert!(messages.contains(text), "{text}: {found:?}");
