@@ -12,7 +12,7 @@ static double calls;
         return a - b; \
     }
 
-OWN(accept) OWN(bind) OWN(close) OWN(connect) OWN(dup) OWN(fcntl) OWN(fsync) OWN(getcwd) OWN(getpid) OWN(getrandom) OWN(getuid)
+OWN(accept) OWN(bind) OWN(close) OWN(connect) OWN(dup) OWN(fcntl) OWN(fsync) OWN(getcwd) OWN(getpid) OWN(getuid)
 OWN(ioctl) OWN(kill) OWN(listen) OWN(lseek) OWN(lseek64) OWN(open) OWN(open64) OWN(pause) OWN(poll) OWN(prctl) OWN(raise) OWN(read) OWN(readlink)
 OWN(recv) OWN(send) OWN(sendto) OWN(setsockopt) OWN(shutdown) OWN(signal) OWN(sigaction) OWN(socket) OWN(socketpair) OWN(stat64)
 OWN(syscall) OWN(unlink) OWN(waitid) OWN(waitpid) OWN(write) OWN(writev) OWN(memfd_create) OWN(posix_spawnp) OWN(clock_gettime)
