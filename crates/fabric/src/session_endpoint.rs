@@ -467,7 +467,7 @@ impl SessionConnection {
     /// Adapts the TCP probes to a request that begins to wait, or ends waiting. Meanwhile almost nothing is sent, and a lost
     /// coordinator's machine may be noticed only after minutes.
     fn waits(&self, begins: bool) {
-        let descriptors = self.tcp.iter().flat_map(|tcp| tcp.descriptors());
+        let descriptors = self.tcp.iter().flat_map(|tcp| tcp.descriptors().handed_over);
         for socket in descriptors {
             // A socket that can't be tuned fails in the next read.
             let _ = if begins { probe_seldom(&socket) } else { probe_often(&socket) };

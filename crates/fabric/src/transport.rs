@@ -37,7 +37,7 @@ pub use connect::{route, route_now};
 pub use descriptors::DESCRIPTORS_MAX;
 pub use handover::{Handover, HandoverMessage};
 pub use inproc::inproc_pair;
-pub use lane::{Lane, LaneProperties, LocalClient, SharedLane, Transport};
+pub use lane::{Lane, LaneDescriptors, LaneProperties, LocalClient, SharedLane, Transport};
 pub use listener::{IncomingLane, Listener};
 pub use remote_memory::{MemoryKind, PostedReceive, PostedSend, ReceiveEnded, RemoteMemory, Source};
 pub use shm::shm_pair;

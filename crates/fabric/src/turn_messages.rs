@@ -228,12 +228,12 @@ impl TurnChannel {
         let count = u32::try_from(files.len()).map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
         let _one = self.writer.take();
         self.write_order(TurnOrder::Memory { bytes, files: count })?;
-        files.chunks(DESCRIPTORS_MAX).try_for_each(|files| self.lane.send_descriptors(files))
+        files.chunks(DESCRIPTORS_MAX).try_for_each(|files| self.lane.descriptors().send(files))
     }
 
     /// Whether the lane carries descriptors of files.
     pub fn carries_files(&self) -> bool {
-        self.lane.carries_descriptors()
+        self.lane.descriptors().can_pass()
     }
 
     /// Blocks until the next descriptors of [`TurnOrder::Memory`] have arrived, at least one. Called by the thread that has read the
@@ -242,7 +242,7 @@ impl TurnChannel {
     /// # Errors
     /// Returns the lane's error. The channel is unusable then.
     pub fn receive_files(&self) -> io::Result<Vec<OwnedFd>> {
-        self.lane.receive_descriptors()
+        self.lane.descriptors().receive()
     }
 
     /// Sends a message of a process.

@@ -45,7 +45,7 @@ fn handovers(mut bytes: &[u8]) {
     let (count, which) = (usize::from(first(&mut bytes)) % (DESCRIPTORS + 1), first(&mut bytes));
     let (near, far) = UnixStream::pair().unwrap();
     let (_client, server) = shm_pair().unwrap();
-    let sealed = server.descriptors().pop().and_then(|memory| memory.try_clone_to_owned().ok()).unwrap();
+    let sealed = server.descriptors().handed_over.pop().and_then(|memory| memory.try_clone_to_owned().ok()).unwrap();
     let given: Vec<OwnedFd> = (0..count).map(|at| descriptor(which >> (2 * at).min(6), &sealed)).collect();
     let given: Vec<_> = given.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -94,7 +94,7 @@ const WORD: u64 = 128;
 /// Each step begins with a byte that selects the operation and the end.
 fn rings(mut bytes: &[u8]) {
     let (client, server) = shm_pair().unwrap();
-    let memory = server.descriptors().pop().and_then(|memory| memory.try_clone_to_owned().ok()).unwrap();
+    let memory = server.descriptors().handed_over.pop().and_then(|memory| memory.try_clone_to_owned().ok()).unwrap();
     let ends = [client, server];
     let mut room = vec![0; 64 << 10];
     while !bytes.is_empty() {

@@ -4,11 +4,10 @@ use super::first;
 use super::lanes::lane_with;
 use crate::{Memory, Target};
 use accord_fabric::transport::{
-    Lane, LaneProperties, MemoryKind, RemoteMemory, SharedLane, accept_tls, connect_tls, inproc_pair,
+    Lane, LaneDescriptors, LaneProperties, MemoryKind, RemoteMemory, SharedLane, accept_tls, connect_tls, inproc_pair,
 };
 use accord_trust::lane::LaneSeeds;
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -137,8 +136,8 @@ impl Lane for Tapped {
 
     fn spin_long(&self) {}
 
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
+    fn descriptors(&self) -> LaneDescriptors<'_> {
+        LaneDescriptors::default()
     }
 }
 

@@ -126,7 +126,7 @@ impl Handover {
     /// Returns `acc_error_system` if the other process has closed its end, or the lane has no descriptors to pass on.
     pub fn send(&self, lane: &dyn Lane, client: &Introduced) -> Result<()> {
         let bytes = client.encode();
-        let descriptors = lane.descriptors();
+        let descriptors = lane.descriptors().handed_over;
         if descriptors.is_empty() {
             return Err(broken(&"this lane can't be handed over"));
         }
@@ -162,7 +162,7 @@ impl Handover {
     /// Returns `acc_error_system` if the system refuses.
     pub fn within_process(lane: SharedLane, client: Introduced) -> Result<(SharedLane, Introduced)> {
         // A lane without descriptors has only one form.
-        if lane.descriptors().is_empty() {
+        if lane.descriptors().handed_over.is_empty() {
             return Ok((lane, client));
         }
         let (here, there) = Self::pair().map_err(|error| broken(&error))?;

@@ -1,7 +1,7 @@
 //! Lanes within a process: two bounded buffers. For tests and simulations, and as the simplest implementation of
 //! [`Lane`].
 
-use super::lane::{Lane, LaneProperties, SharedLane, Transport};
+use super::lane::{Lane, LaneDescriptors, LaneProperties, SharedLane, Transport};
 use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::time_limit::TimeLimit;
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN};
@@ -9,7 +9,6 @@ use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::signal::wait_until;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read};
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
@@ -155,8 +154,8 @@ impl Lane for Inproc {
         LaneProperties::new(Transport::Inproc, false)
     }
 
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
+    fn descriptors(&self) -> LaneDescriptors<'_> {
+        LaneDescriptors::default()
     }
 }
 

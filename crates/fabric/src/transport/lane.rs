@@ -1,8 +1,10 @@
 //! The interface of all transports.
 
+use super::descriptors;
 use super::remote_memory::{MemoryKind, RemoteMemory, Source};
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,30 +153,43 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// Returns the lane's properties.
     fn properties(&self) -> LaneProperties;
 
-    /// Returns the lane's descriptors for [`super::Handover`]. Empty if the lane can't leave this process.
+    /// Returns the lane's descriptors.
     #[doc(hidden)]
-    fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
+    fn descriptors(&self) -> LaneDescriptors<'_>;
+}
 
-    /// Whether the lane carries descriptors, by [`Lane::send_descriptors`].
-    fn carries_descriptors(&self) -> bool {
-        false
+/// A lane's descriptors.
+#[derive(Default)]
+pub struct LaneDescriptors<'a> {
+    /// Those of [`super::Handover`]. Empty if the lane can't leave this process.
+    pub handed_over: Vec<BorrowedFd<'a>>,
+    /// The sockets over which descriptors pass to the peer, a process of this machine, and come from it.
+    pub(super) sockets: Option<[BorrowedFd<'a>; 2]>,
+}
+
+impl LaneDescriptors<'_> {
+    /// Whether the lane carries descriptors.
+    pub fn can_pass(&self) -> bool {
+        self.sockets.is_some()
     }
 
-    /// Sends up to [`super::DESCRIPTORS_MAX`] descriptors to the peer, a process of this machine, without blocking. The peer calls
-    /// [`Lane::receive_descriptors`] as soon as it has read the bytes that were written before.
+    /// Sends up to [`super::DESCRIPTORS_MAX`] descriptors to the peer, without blocking. The peer receives them as soon as it has read the bytes
+    /// that were written before.
     ///
     /// # Errors
     /// Returns the system's error, and `Unsupported` if the lane carries bytes only.
-    fn send_descriptors(&self, _descriptors: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
-        Err(ErrorKind::Unsupported.into())
+    pub fn send(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let [to, _] = self.sockets.ok_or(ErrorKind::Unsupported)?;
+        descriptors::send(to, descriptors)
     }
 
     /// Blocks until the next descriptors have arrived.
     ///
     /// # Errors
     /// Returns the system's error, `UnexpectedEof` once the peer has gone, and `Unsupported` if the lane carries bytes only.
-    fn receive_descriptors(&self) -> io::Result<Vec<std::os::fd::OwnedFd>> {
-        Err(ErrorKind::Unsupported.into())
+    pub fn receive(&self) -> io::Result<Vec<OwnedFd>> {
+        let [_, from] = self.sockets.ok_or(ErrorKind::Unsupported)?;
+        descriptors::receive(from)
     }
 }
 

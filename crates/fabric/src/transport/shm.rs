@@ -8,8 +8,7 @@
 mod inline_write;
 mod windows;
 
-use super::descriptors;
-use super::lane::{Lane, LaneProperties, SharedLane, Transport};
+use super::lane::{Lane, LaneDescriptors, LaneProperties, SharedLane, Transport};
 use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::shared_memory::{HeaderWord, Ring, SPACE, SharedMemory};
 use accord_types::spin_policy::{POLLS_PER_YIELD, SpinPolicy};
@@ -19,7 +18,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -372,27 +371,16 @@ impl Lane for Shm {
         LaneProperties { polls_per_yield: POLLS_PER_YIELD, ..LaneProperties::new(Transport::Shm, false) }
     }
 
-    fn carries_descriptors(&self) -> bool {
-        true
-    }
-
-    fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        descriptors::send(&self.in_doorbell, descriptors)
-    }
-
-    fn receive_descriptors(&self) -> io::Result<Vec<OwnedFd>> {
-        descriptors::receive(&self.out_doorbell)
-    }
-
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+    fn descriptors(&self) -> LaneDescriptors<'_> {
         // A lane can be passed on only before its first byte, because the positions are private to this process.
         let is_new = |position: &TurnLock<Position>| position.try_take().is_some_and(|position| position.at == 0);
-        match self.side {
+        let handed_over = match self.side {
             Side::Server if is_new(&self.reader) && is_new(&self.writer) => {
                 vec![self.in_doorbell.as_fd(), self.out_doorbell.as_fd(), self.memory.file().as_fd()]
             }
             Side::Server | Side::Client => Vec::new(),
-        }
+        };
+        LaneDescriptors { handed_over, sockets: Some([self.in_doorbell.as_fd(), self.out_doorbell.as_fd()]) }
     }
 }
 

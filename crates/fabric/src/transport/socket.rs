@@ -1,8 +1,7 @@
 //! Lanes over a socket: TCP connections, and the UNIX sockets that carry the handshake of shared memory.
 
 use super::address::{PeerAddress, is_loopback};
-use super::descriptors;
-use super::lane::{Lane, LaneProperties, LocalClient, SharedLane, Transport};
+use super::lane::{Lane, LaneDescriptors, LaneProperties, LocalClient, SharedLane, Transport};
 use super::offered_memory::OfferedMemory;
 use super::remote_memory::{MemoryKind, RemoteMemory};
 use super::retransmit;
@@ -334,28 +333,14 @@ impl Lane for Socket {
         }
     }
 
-    fn carries_descriptors(&self) -> bool {
-        !matches!(self.kind, Kind::Tcp { .. })
-    }
-
-    fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        if self.carries_descriptors() {
-            descriptors::send(&self.fd, descriptors)
-        } else {
-            Err(ErrorKind::Unsupported.into())
-        }
-    }
-
-    fn receive_descriptors(&self) -> io::Result<Vec<OwnedFd>> {
-        if self.carries_descriptors() { descriptors::receive(&self.fd) } else { Err(ErrorKind::Unsupported.into()) }
-    }
-
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+    fn descriptors(&self) -> LaneDescriptors<'_> {
         let offered = match &self.kind {
             Kind::OffersMemory(offered) => Some(offered.descriptors()),
             Kind::Tcp { .. } | Kind::Unix => None,
         };
-        std::iter::once(self.fd.as_fd()).chain(offered.into_iter().flatten()).collect()
+        let handed_over = std::iter::once(self.fd.as_fd()).chain(offered.into_iter().flatten()).collect();
+        let is_local = !matches!(self.kind, Kind::Tcp { .. });
+        LaneDescriptors { handed_over, sockets: is_local.then(|| [self.fd.as_fd(); 2]) }
     }
 }
 

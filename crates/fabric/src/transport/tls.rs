@@ -7,7 +7,7 @@ mod disturbed;
 mod record;
 mod shake;
 
-use super::lane::{Lane, LaneProperties, SharedLane, Transport};
+use super::lane::{Lane, LaneDescriptors, LaneProperties, SharedLane, Transport};
 use super::remote_memory::{MemoryKind, RemoteMemory};
 use crate::handshake::Deadline;
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -19,7 +19,6 @@ use shake::{HandshakeResult, Kernel};
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -349,9 +348,9 @@ impl Lane for Tls {
         LaneProperties::new(Transport::Tls, self.below.properties().leaves_machine)
     }
 
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+    fn descriptors(&self) -> LaneDescriptors<'_> {
         // TLS state can't be passed to another process.
-        Vec::new()
+        LaneDescriptors::default()
     }
 }
 

@@ -57,7 +57,7 @@ impl Unproven {
     /// Returns the events to poll for. A client that awaits its session has nothing to send, so that only its hang-up counts.
     pub(super) fn polled(&self) -> Option<PollFd<'_>> {
         let wakes = if self.awaits_session() { PollFlags::RDHUP } else { PollFlags::IN | PollFlags::RDHUP };
-        let socket = self.incoming.lane.descriptors().first().copied()?;
+        let socket = self.incoming.lane.descriptors().handed_over.first().copied()?;
         Some(PollFd::from_borrowed_fd(socket, wakes))
     }
 
@@ -78,7 +78,7 @@ impl Unproven {
 
     fn wakes_from(&self, bytes: usize) -> bool {
         let takes = |socket| !self.incoming.is_tcp() || readable_from(socket, bytes).is_ok();
-        self.incoming.lane.descriptors().first().copied().is_some_and(takes)
+        self.incoming.lane.descriptors().handed_over.first().copied().is_some_and(takes)
     }
 
     /// Reads and interprets what the client has sent.

@@ -11,7 +11,7 @@ use super::reading::Reading;
 use super::shared::{Counters, LaneEnd, LaneTable, Shared};
 use super::spare;
 use super::streams::Streams;
-use crate::transport::lane::{Lane, LaneProperties, Transport};
+use crate::transport::lane::{Lane, LaneDescriptors, LaneProperties, Transport};
 use crate::transport::remote_memory::{MemoryKind, PostedReceive, PostedSend, ReceiveEnded, RemoteMemory, Source};
 use crate::transport::time_limit::TimeLimit;
 use accord_types::NativeRange;
@@ -19,7 +19,6 @@ use accord_types::signal::SharedSpinPolicy;
 use accord_types::spin_policy::SpinPolicy;
 use std::io::{self, ErrorKind, IoSlice};
 use std::num::NonZeroU16;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -256,8 +255,8 @@ impl Lane for MpiLane {
         LaneProperties::new(Transport::Mpi, true)
     }
 
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
+    fn descriptors(&self) -> LaneDescriptors<'_> {
+        LaneDescriptors::default()
     }
 }
 
