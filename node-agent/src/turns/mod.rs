@@ -3,6 +3,7 @@
 
 mod device_turns;
 mod kept_room;
+mod reserving;
 mod service;
 mod suspend_room;
 mod suspending;
