@@ -6,6 +6,7 @@
 use crate::arithmetic::{Decay, share};
 use crate::charge::Usage;
 use crate::class::DeviceClass;
+use crate::class_sums::{change, contains, sum_of, taken_of};
 use crate::ids::{AccountId, ClassId, JobId};
 use crate::places::Places;
 use crate::policy::{Account, Policy, Quota};
@@ -644,21 +645,4 @@ impl Accounts {
             self.visit_queues_below(child.account, visit);
         }
     }
-}
-
-pub(crate) fn contains(classes: u128, class: ClassId) -> bool {
-    classes >> class.index() & 1 == 1
-}
-
-pub(crate) fn change(of: &mut u64, by: u64, more: bool) {
-    *of = if more { *of + by } else { *of - by };
-}
-
-pub(crate) fn sum_of(by_class: &[u64], classes: u128) -> u64 {
-    let members = by_class.iter().enumerate().filter(|(at, _)| classes >> at & 1 == 1);
-    members.map(|(_, of)| of).sum()
-}
-
-pub(crate) fn taken_of(demand: &[(ClassId, u64)], classes: u128) -> u64 {
-    demand.iter().filter(|&&(class, _)| contains(classes, class)).map(|(_, milli)| milli).sum()
 }

@@ -4,7 +4,8 @@
 //! guarantees and the devices that no account is guaranteed. All other devices return within a quantum, so that each
 //! account can have its guarantee by then.
 
-use crate::accounts::{Accounts, change, contains, sum_of, taken_of};
+use crate::accounts::Accounts;
+use crate::class_sums::{change, contains, sum_of, taken_of};
 use crate::ids::ClassId;
 
 /// An account's additional demand, in thousandths by class.

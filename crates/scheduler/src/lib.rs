@@ -62,6 +62,7 @@ pub mod arithmetic;
 mod bitset;
 mod charge;
 pub mod class;
+mod class_sums;
 mod demand;
 pub mod effect;
 pub mod follower;

@@ -31,7 +31,7 @@ pub(crate) struct Search<'a> {
     /// The nodes that may be used; `None` for all nodes.
     pub(crate) nodes: Option<&'a BitSet>,
     pub(crate) layout: Layout,
-    /// Where the nodes are to be, which `layout` does not say of ranks and of a given number of nodes.
+    /// The place of the nodes, which `layout` does not say of ranks and of a given number of nodes.
     pub(crate) locality: Locality,
     /// Jobs at most on a device that is shared by memory alone.
     pub(crate) sharers_max: u32,

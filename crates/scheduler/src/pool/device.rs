@@ -104,9 +104,9 @@ pub(crate) enum ClaimsWithin {
 /// The times until which a device of a reservation that has begun is free for its jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FreeWithin {
-    /// For jobs that leave reserved starts of others alone.
+    /// The claim on jobs that leave reserved starts of others alone.
     pub(super) beside_claims: Millis,
-    /// For jobs that name the reservation, to which reserved starts after the reservation yield.
+    /// The claim on jobs that name the reservation, to which reserved starts after the reservation yield.
     pub(super) for_named: Millis,
 }
 

@@ -3,8 +3,8 @@
 use super::Scheduler;
 use super::pass::Stop;
 use super::quarantine::is_charged;
-use crate::accounts::{sum_of, taken_of};
 use crate::amount::WHOLE;
+use crate::class_sums::{sum_of, taken_of};
 use crate::demand::PartDemand;
 use crate::guarantees::AdditionalDemand;
 use crate::ids::{ClassId, JobId};
