@@ -35,6 +35,8 @@ struct Ask {
     account: String,
     origin: Option<NodeId>,
     request: Request,
+    /// Whether another account may ask for the same.
+    is_repeatable: bool,
 }
 
 /// A simulated driver, which plays users, agents and administrators.
@@ -416,19 +418,20 @@ impl History {
         Input::Reserve(Box::new(reservation))
     }
 
-    /// Returns a new request, or that of a running job again with the highest priority.
+    /// Returns a new request, or that of a running job by another account with the highest priority. Each is repeated once: equal requests of one
+    /// account wait for each other, which the naive scheduler does not know.
     fn ask(&mut self) -> Input {
-        let again = some(&mut self.random, &self.running).and_then(|job| self.asks.get(&job));
-        let asked = match again.cloned().filter(|_| self.random.one_in(4)) {
-            Some(mut again) => {
-                (again.request.priority, again.request.reservation) = (2, None);
-                again.request.alternatives.truncate(1);
-                again
-            }
-            None => self.new_ask(),
-        };
+        let mut asked = self.new_ask();
+        let again = some(&mut self.random, &self.running).filter(|_| self.random.one_in(4));
+        let again = again.and_then(|job| self.asks.get_mut(&job));
+        if let Some(again) = again.filter(|again| again.is_repeatable && again.account != asked.account) {
+            again.is_repeatable = false;
+            asked = Ask { origin: again.origin, request: again.request.clone(), is_repeatable: false, ..asked };
+            (asked.request.priority, asked.request.reservation) = (2, None);
+            asked.request.alternatives.truncate(1);
+        }
         self.asked = Some(asked.clone());
-        let Ask { user, account, origin, request } = asked;
+        let Ask { user, account, origin, request, .. } = asked;
         Input::Ask { user, account, origin, request }
     }
 
@@ -442,7 +445,7 @@ impl History {
         }
         let origin = (!self.random.one_in(3)).then(|| NodeId(self.random.below(self.nodes.len() as u64) as u32));
         let user = self.random.pick(&USERS).to_owned();
-        Ask { user, account, origin, request: self.request() }
+        Ask { user, account, origin, request: self.request(), is_repeatable: true }
     }
 
     fn request(&mut self) -> Request {
