@@ -31,7 +31,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// The state of a job's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Link {
+enum Reach {
     /// The coordinator learns of the command's end by the end of the connection.
     Up,
     /// The connection is lost, and a thread reconnects.
@@ -45,7 +45,7 @@ enum Link {
 /// A job with its devices. It lasts as long as its connection, which a thread watches.
 pub(crate) struct HeldJobOfRun {
     job: HeldJob,
-    link: Arc<ShortLock<Link>>,
+    link: Arc<ShortLock<Reach>>,
 }
 
 impl HeldJobOfRun {
@@ -56,7 +56,7 @@ impl HeldJobOfRun {
 
     /// Whether the job has ended before the command.
     pub(crate) fn is_over(&self) -> bool {
-        self.link() == Link::Over
+        self.link() == Reach::Over
     }
 
     /// Lets a coordinator that does not answer learn of the command's end, for [`END_WITHIN`] at most. A signal stops
@@ -64,7 +64,7 @@ impl HeldJobOfRun {
     pub(crate) fn finish(&self, signals: &mut Signals) {
         let (begun, job) = (Instant::now(), self.job.token.job);
         let mut reported = false;
-        while self.link() == Link::Lost && begun.elapsed() < END_WITHIN {
+        while self.link() == Reach::Lost && begun.elapsed() < END_WITHIN {
             if begun.elapsed() >= REPORT_AFTER && !std::mem::replace(&mut reported, true) {
                 report_line(format_args!(
                     "the program has ended, but no coordinator answers to end job {job}; trying on, for {END_WITHIN:?} in \
@@ -76,14 +76,14 @@ impl HeldJobOfRun {
                 Ok(Event::Signal { .. } | Event::Orphaned) | Err(_) => break,
             }
         }
-        if self.link() == Link::Lost {
+        if self.link() == Reach::Lost {
             report_line(format_args!(
                 "no coordinator knows that job {job} has ended; the next one ends it soon after its start"
             ));
         }
     }
 
-    fn link(&self) -> Link {
+    fn link(&self) -> Reach {
         *self.link.lock()
     }
 }
@@ -103,12 +103,12 @@ impl GrantedJob {
     /// Returns an error if no thread can be started.
     pub(crate) fn watch(self) -> Result<HeldJobOfRun> {
         let Self { request, job, lane } = self;
-        let link = Arc::new(ShortLock::new(Link::Up));
+        let link = Arc::new(ShortLock::new(Reach::Up));
         let watched = Arc::clone(&link);
         let listen = move || {
             let end = request.listen(job, lane, &watched);
             *watched.lock() = end;
-            if end == Link::Over {
+            if end == Reach::Over {
                 let _ = kill(Pid::this(), Signal::SIGTERM);
             }
         };
@@ -178,9 +178,9 @@ impl JobRequest {
         })
     }
 
-    /// Waits until the job has ended, and keeps `link` up to date. Returns [`Link::Unknown`] if the coordinator does not
+    /// Waits until the job has ended, and keeps `link` up to date. Returns [`Reach::Unknown`] if the coordinator does not
     /// know the job any more; its programs then keep their devices.
-    fn listen(mut self, job: HeldJob, mut lane: SessionConnection, link: &ShortLock<Link>) -> Link {
+    fn listen(mut self, job: HeldJob, mut lane: SessionConnection, link: &ShortLock<Reach>) -> Reach {
         self.request.job = Some(job.token);
         self.request.devices = None;
         loop {
@@ -188,19 +188,19 @@ impl JobRequest {
                 Ok(Some(Message::Warning(text))) => report_line(format_args!("{text}")),
                 Ok(Some(Message::Ended(text))) => {
                     report_line(format_args!("{text}"));
-                    return Link::Over;
+                    return Reach::Over;
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
-                    *link.lock() = Link::Lost;
+                    *link.lock() = Reach::Lost;
                     match self.ask(&|_| ()) {
                         Ok((_, again)) => lane = again,
                         Err(failure) => {
                             report_line(format_args!("job {} is held no longer: {failure}", job.token.job));
-                            return Link::Unknown;
+                            return Reach::Unknown;
                         }
                     }
-                    *link.lock() = Link::Up;
+                    *link.lock() = Reach::Up;
                 }
             }
         }
