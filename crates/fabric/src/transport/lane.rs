@@ -161,7 +161,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
 /// A lane's descriptors.
 #[derive(Default)]
 pub struct LaneDescriptors<'a> {
-    /// Those of [`super::Handover`]. Empty if the lane can't leave this process.
+    /// The descriptors of [`super::Handover`]. Empty if the lane can't leave this process.
     pub handed_over: Vec<BorrowedFd<'a>>,
     /// The sockets over which descriptors pass to the peer, a process of this machine, and come from it.
     pub(super) sockets: Option<[BorrowedFd<'a>; 2]>,
