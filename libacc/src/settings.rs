@@ -303,13 +303,19 @@ fn without_libacc(list: &str) -> String {
     list.split(';').filter(|path| !is_libacc(path)).collect::<Vec<_>>().join(";")
 }
 
-/// Returns the path by which `LD_PRELOAD` loads this library into the process and its children.
-fn preloaded_as() -> Option<String> {
+/// Returns the libraries that `LD_PRELOAD` has the dynamic linker load first.
+pub(crate) fn preloaded() -> Vec<String> {
     if has_more_rights() {
         // The dynamic linker has ignored it.
-        return None;
+        return Vec::new();
     }
-    std::env::var("LD_PRELOAD").ok()?.split([':', ' ']).find(|path| is_libacc(path)).map(str::to_owned)
+    let list = std::env::var("LD_PRELOAD").unwrap_or_default();
+    list.split([':', ' ']).filter(|path| !path.is_empty()).map(str::to_owned).collect()
+}
+
+/// Returns the path by which `LD_PRELOAD` loads this library into the process and its children.
+fn preloaded_as() -> Option<String> {
+    preloaded().into_iter().find(|path| is_libacc(path))
 }
 
 /// Whether `LD_PRELOAD` has this library in the process.

@@ -6,6 +6,7 @@
 
 use super::image::Image;
 use super::patch::Patch;
+use crate::settings;
 use accord_types::{Error, ErrorCode, Result};
 use std::ffi::{CStr, c_void};
 
@@ -30,7 +31,7 @@ fn is_replaceable(name: &CStr) -> bool {
 /// Returns `acc_error_system` if the system refuses to change this library in memory.
 pub(super) fn bind(images: &[Image], own: &Image) -> Result<()> {
     let Some(c_library) = images.iter().find(|image| image.soname() == C_LIBRARY) else { return Ok(()) };
-    let preloaded = preloaded();
+    let preloaded = settings::preloaded();
     let replaces_for_all = |image: &Image| {
         let name = image.path.rsplit('/').next().unwrap_or_default();
         preloaded.iter().any(|path| path.rsplit('/').next() == Some(name)) || image.definition(OF_SANITIZERS).is_some()
@@ -58,12 +59,6 @@ pub(super) fn bind(images: &[Image], own: &Image) -> Result<()> {
         let cause = format!("calls of libacc.so reach the program's function {name}, and can't be changed: {error}");
         Error::new(ErrorCode::System, cause).remedy("rename that function, or make it static")
     })
-}
-
-/// Returns the libraries that the environment has the dynamic linker load first.
-fn preloaded() -> Vec<String> {
-    let list = std::env::var("LD_PRELOAD").unwrap_or_default();
-    list.split([':', ' ']).filter(|path| !path.is_empty()).map(str::to_owned).collect()
 }
 
 /// Returns the address of a function in the C library, of the version that new programs get.
