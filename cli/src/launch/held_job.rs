@@ -45,7 +45,7 @@ enum Reach {
 /// A job with its devices. It lasts as long as its connection, which a thread watches.
 pub(crate) struct HeldJobOfRun {
     job: HeldJob,
-    link: Arc<ShortLock<Reach>>,
+    reach: Arc<ShortLock<Reach>>,
 }
 
 impl HeldJobOfRun {
@@ -56,7 +56,7 @@ impl HeldJobOfRun {
 
     /// Whether the job has ended before the command.
     pub(crate) fn is_over(&self) -> bool {
-        self.link() == Reach::Over
+        self.reach() == Reach::Over
     }
 
     /// Lets a coordinator that does not answer learn of the command's end, for [`END_WITHIN`] at most. A signal stops
@@ -64,7 +64,7 @@ impl HeldJobOfRun {
     pub(crate) fn finish(&self, signals: &mut Signals) {
         let (begun, job) = (Instant::now(), self.job.token.job);
         let mut reported = false;
-        while self.link() == Reach::Lost && begun.elapsed() < END_WITHIN {
+        while self.reach() == Reach::Lost && begun.elapsed() < END_WITHIN {
             if begun.elapsed() >= REPORT_AFTER && !std::mem::replace(&mut reported, true) {
                 report_line(format_args!(
                     "the program has ended, but no coordinator answers to end job {job}; trying on, for {END_WITHIN:?} in \
@@ -76,15 +76,15 @@ impl HeldJobOfRun {
                 Ok(Event::Signal { .. } | Event::Orphaned) | Err(_) => break,
             }
         }
-        if self.link() == Reach::Lost {
+        if self.reach() == Reach::Lost {
             report_line(format_args!(
                 "no coordinator knows that job {job} has ended; the next one ends it soon after its start"
             ));
         }
     }
 
-    fn link(&self) -> Reach {
-        *self.link.lock()
+    fn reach(&self) -> Reach {
+        *self.reach.lock()
     }
 }
 
@@ -103,8 +103,8 @@ impl GrantedJob {
     /// Returns an error if no thread can be started.
     pub(crate) fn watch(self) -> Result<HeldJobOfRun> {
         let Self { request, job, lane } = self;
-        let link = Arc::new(ShortLock::new(Reach::Up));
-        let watched = Arc::clone(&link);
+        let reach = Arc::new(ShortLock::new(Reach::Up));
+        let watched = Arc::clone(&reach);
         let listen = move || {
             let end = request.listen(job, lane, &watched);
             *watched.lock() = end;
@@ -113,7 +113,7 @@ impl GrantedJob {
             }
         };
         threads::spawn("accord-job", listen).map_err(|error| Failure::system("can't start a thread", error))?;
-        Ok(HeldJobOfRun { job, link })
+        Ok(HeldJobOfRun { job, reach })
     }
 }
 
@@ -178,9 +178,9 @@ impl JobRequest {
         })
     }
 
-    /// Waits until the job has ended, and keeps `link` up to date. Returns [`Reach::Unknown`] if the coordinator does not
+    /// Waits until the job has ended, and keeps `reach` up to date. Returns [`Reach::Unknown`] if the coordinator does not
     /// know the job any more; its programs then keep their devices.
-    fn listen(mut self, job: HeldJob, mut lane: SessionConnection, link: &ShortLock<Reach>) -> Reach {
+    fn listen(mut self, job: HeldJob, mut lane: SessionConnection, reach: &ShortLock<Reach>) -> Reach {
         self.request.job = Some(job.token);
         self.request.devices = None;
         loop {
@@ -192,7 +192,7 @@ impl JobRequest {
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
-                    *link.lock() = Reach::Lost;
+                    *reach.lock() = Reach::Lost;
                     match self.ask(&|_| ()) {
                         Ok((_, again)) => lane = again,
                         Err(failure) => {
@@ -200,7 +200,7 @@ impl JobRequest {
                             return Reach::Unknown;
                         }
                     }
-                    *link.lock() = Reach::Up;
+                    *reach.lock() = Reach::Up;
                 }
             }
         }
