@@ -1,6 +1,5 @@
 //! Host memory for a device's memory, prepared by several threads: the agent's, whose pages are there, or new memory in large pages.
-//! It is not page-locked: suspensions that locked it ran at 22 GB/s on an H200, and threads copy pageable memory through page-locked
-//! slots at twice that.
+//! It is not page-locked: threads copy through page-locked slots.
 
 use crate::numa::NumaAffinity;
 use accord_device::{KeptPart, provide_pages};
